@@ -1,0 +1,25 @@
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+
+/** JSON Schema 2020-12 of arguments and results: a real validator, the same on both sides. */
+export type JsonSchema = Readonly<Record<string, unknown>>;
+
+export type SchemaCheck =
+  | { readonly ok: true }
+  /** Where and what, for the other side's developer; never the value itself. */
+  | { readonly ok: false; readonly why: string };
+
+/** Longest explanation of a failed validation, in characters. */
+const WHY_CHARACTERS_MAX = 300;
+
+const ajv = new Ajv2020({ allErrors: false, strict: true, validateFormats: false });
+
+/** Compiles once; an invalid schema throws, which is a defect of the table. */
+export function compileSchema(schema: JsonSchema): (value: unknown) => SchemaCheck {
+  const validate: ValidateFunction = ajv.compile(schema);
+  return (value) => {
+    if (validate(value)) return { ok: true };
+    const error = validate.errors?.[0];
+    const why = `${error?.instancePath || '/'} ${error?.message ?? 'is invalid'}`;
+    return { ok: false, why: why.slice(0, WHY_CHARACTERS_MAX) };
+  };
+}
