@@ -11,7 +11,7 @@ const PACKAGES = {
   testkit: [],
 };
 const APPS = {
-  deliveryd: ['protocol', 'link', 'space', 'endpoint', ...DOMAIN],
+  deliveryd: ['protocol', 'link', 'space', 'broker', 'endpoint', ...DOMAIN],
   cotal: ['protocol', 'link', 'space', 'broker', 'endpoint', 'member', 'deliveryd'],
 };
 const TEST_ONLY = ['testkit'];

@@ -29,7 +29,7 @@ export interface Command extends CommandSource {
 
 export type CommandTable = ReadonlyMap<string, Command>;
 
-export interface Cluster {
+interface Cluster {
   readonly urn: string;
   /** Grows with every change of the cluster's commands. */
   readonly revision: number;

@@ -22,20 +22,20 @@ export const DEADLINE_INSTANT_FROM_MS = 1e12;
 export const BIND_REFUSED_KIND = 'ai.cotal.ep.bind-refused';
 
 /** Whether the command had its effect. `unknown` after a deadline or a lost connection. */
-export const effectSchema = z.enum(['executed', 'not-executed', 'unknown']);
+const effectSchema = z.enum(['executed', 'not-executed', 'unknown']);
 export type Effect = z.infer<typeof effectSchema>;
 
 const idToken = z.string().refine(isId, { message: 'not an id' });
 const digest = z.string().refine(isDigest, { message: 'not a digest' });
 
-export const senderSchema = z.strictObject({
+const senderSchema = z.strictObject({
   id: z.string().refine((t) => parsePrincipal(t) !== undefined, { message: 'not a principal' }),
   name: z.string().max(256),
   role: z.string().max(64).optional(),
 });
 export type Sender = z.infer<typeof senderSchema>;
 
-export const bindSchema = z.strictObject({ instanceId: z.string(), epoch: z.string() });
+const bindSchema = z.strictObject({ instanceId: z.string(), epoch: z.string() });
 export type Bind = z.infer<typeof bindSchema>;
 
 export const requestSchema = z.strictObject({
@@ -57,14 +57,14 @@ export const requestSchema = z.strictObject({
 });
 export type Request = z.infer<typeof requestSchema>;
 
-export const detailSchema = z.looseObject({ kind: z.string() });
+const detailSchema = z.looseObject({ kind: z.string() });
 export type Detail = z.infer<typeof detailSchema>;
 
-export const endpointCodeSchema = z.enum(ENDPOINT_CODES as [ErrorCode, ...ErrorCode[]]);
+const endpointCodeSchema = z.enum(ENDPOINT_CODES as [ErrorCode, ...ErrorCode[]]);
 /** A code that an endpoint may answer with. */
 export type EndpointCode = z.infer<typeof endpointCodeSchema>;
 
-export const replyErrorSchema = z.strictObject({
+const replyErrorSchema = z.strictObject({
   code: endpointCodeSchema,
   message: z.string(),
   details: z.array(detailSchema).optional(),

@@ -1,7 +1,7 @@
 /** How long a nonce is remembered; requests older than this have passed every deadline. */
-export const NONCE_AGE_MAX_MS = 600_000;
+const NONCE_AGE_MAX_MS = 600_000;
 /** Beyond this many the oldest are forgotten first. */
-export const NONCES_MAX = 65_536;
+const NONCES_MAX = 65_536;
 
 /** Remembers the nonces of accepted requests, bounded in number and age. Time is an input. */
 export class NonceCache {

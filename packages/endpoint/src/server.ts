@@ -46,7 +46,7 @@ export interface Arrival {
 }
 
 /** Where an answer goes: derived from the request's subject only, never from a reply field. */
-export interface Addressee {
+interface Addressee {
   readonly caller: Lifecycle;
   readonly nonce: string;
   /** The request's id; its nonce while no id could be read. */
@@ -68,7 +68,7 @@ export interface Refusal extends Addressee {
   readonly code: EndpointCode;
   readonly message: string;
   readonly outcome: Effect;
-  readonly details?: readonly Detail[];
+  readonly details?: readonly Detail[] | undefined;
 }
 
 export type Verdict =

@@ -1,4 +1,3 @@
-import { describe, expect, test } from 'vitest';
 import {
   artifactDigest,
   canonicalBytes,
@@ -7,8 +6,10 @@ import {
   DELIVERY_COMMANDS,
   describeDocument,
   digestHex,
-} from '../src/index.ts';
-import { VOID_SCHEMA } from '../src/schemas.ts';
+} from '@plane3/endpoint';
+import { describe, expect, test } from 'vitest';
+
+const VOID_SCHEMA = { type: 'null' };
 
 const canonical = (x: unknown): string => new TextDecoder().decode(canonicalBytes(x));
 

@@ -1,12 +1,12 @@
-import type { Lifecycle } from '@plane3/protocol';
-import { requestSubject } from '@plane3/protocol';
 import {
   type Arrival,
   DELIVERY_COMMANDS,
   encodeEnvelope,
   type JudgeSettings,
   type Request,
-} from '../src/index.ts';
+} from '@plane3/endpoint';
+import type { Lifecycle } from '@plane3/protocol';
+import { requestSubject } from '@plane3/protocol';
 
 export const PREFIX = 'cotal.main';
 export const ALICE: Lifecycle = {

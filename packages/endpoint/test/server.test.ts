@@ -1,12 +1,12 @@
-import { BROKER_HEADERS } from '@plane3/protocol';
-import { beforeEach, describe, expect, test } from 'vitest';
 import {
   type Arrival,
   judgeRequest,
   NonceCache,
   type Request,
   type Verdict,
-} from '../src/index.ts';
+} from '@plane3/endpoint';
+import { BROKER_HEADERS } from '@plane3/protocol';
+import { beforeEach, describe, expect, test } from 'vitest';
 import {
   ALICE,
   arrival,

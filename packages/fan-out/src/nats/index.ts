@@ -1,1 +1,8 @@
-export {};
+export { NatsCopyStore, type NatsCopyStoreOptions } from './copy-store.ts';
+export {
+  DEAD_BODY_HEADER,
+  DEAD_DETAIL_HEADER,
+  DEAD_SUBJECT_HEADER,
+  NatsDeadPosts,
+} from './dead-posts.ts';
+export { NatsPostSource } from './post-source.ts';

@@ -1,0 +1,497 @@
+import {
+  type Decision,
+  type FenceEvent,
+  type FenceMark,
+  type FenceRefusal,
+  type FenceSeen,
+  type FenceStep,
+  initial,
+  isTrusted,
+  type LeaseEvent,
+  type LeaseState,
+  nextWakeMs,
+  type RowRefusal,
+  type RowSeen,
+  type StoredRow,
+  startFence,
+  step,
+  stepFence,
+  timingOf,
+} from '@plane3/lease';
+import { done, type Outcome, refused, unknown } from '@plane3/protocol';
+
+/**
+ * Rivals for one lease on a simulated broker: the real machines, with requests and answers that get
+ * lost, late and out of order, processes that stall and die, and expiry by a clock of the broker's
+ * own. The broker and the auditor see everything; the machines see what a machine would.
+ */
+export interface SimOptions {
+  readonly seed: number;
+  readonly rivals: number;
+  /** The broker's clock leaps: rows may end too early. Only the fence holds then. */
+  readonly clockJumps: boolean;
+  readonly faultyMs: number;
+  readonly calmMs: number;
+}
+
+const TTL_MS = 2_000;
+
+export type Tally = Record<string, number>;
+
+interface Proc {
+  readonly name: string;
+  readonly incarnation: string;
+  readonly host: string;
+  readonly pid: number;
+  readonly offsetMs: number;
+  state: LeaseState;
+  dead: boolean;
+  ended: boolean;
+  stalledUntilMs: number;
+  cutUntilMs: number;
+  fenceSeq: number | undefined;
+  fencing: { run: number; step: FenceStep | undefined; waiting: 'prove' | 'last' | undefined };
+  fencingSinceMs: number;
+  term: number;
+}
+
+interface Scheduled {
+  readonly atMs: number;
+  readonly order: number;
+  readonly f: () => void;
+}
+
+export class Simulation {
+  readonly violations: string[] = [];
+  readonly tally: Tally = {};
+  readonly #all = new Map<number, Proc>();
+  readonly #slots = new Map<number, Proc>();
+  readonly stored: { incarnation: string; term: number; atMs: number }[] = [];
+  readonly #o: SimOptions;
+  readonly #queue: Scheduled[] = [];
+  #random: () => number;
+  #nowMs = 0;
+  #order = 0;
+  #spawned = 0;
+  #faulty = true;
+  #revision = 0;
+  #row: { row: StoredRow | undefined; revision: number; endsAtMs: number } | undefined;
+  #fence: FenceSeen | undefined;
+  #streamSeq = 0;
+
+  constructor(o: SimOptions) {
+    this.#o = o;
+    this.#random = mulberry32(o.seed);
+    for (let i = 0; i < o.rivals; i++) this.#at(this.#between(0, 500), () => this.#spawn(i));
+    this.#at(100, () => this.#mischief());
+    this.#at(50, () => this.#work());
+  }
+
+  run(): void {
+    const endMs = this.#o.faultyMs + this.#o.calmMs;
+    this.#at(this.#o.faultyMs, () => {
+      this.#faulty = false;
+    });
+    for (let next = this.#pop(); next !== undefined && next.atMs <= endMs; next = this.#pop()) {
+      this.#nowMs = next.atMs;
+      next.f();
+      this.#audit();
+    }
+  }
+
+  get #procs(): Proc[] {
+    return [...this.#slots.values()];
+  }
+
+  /** Who could write now, fence included. */
+  holders(): string[] {
+    return this.#procs
+      .filter((p) => this.#trusted(p) && p.fenceSeq !== undefined)
+      .map((p) => p.name);
+  }
+
+  // Time and chance.
+
+  #at(ms: number, f: () => void): void {
+    this.#queue.push({ atMs: this.#nowMs + ms, order: this.#order++, f });
+  }
+
+  #pop(): Scheduled | undefined {
+    let best = -1;
+    for (let i = 0; i < this.#queue.length; i++) {
+      const a = this.#queue[i] as Scheduled;
+      const b = this.#queue[best];
+      if (b === undefined || a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order)) best = i;
+    }
+    return best < 0 ? undefined : this.#queue.splice(best, 1)[0];
+  }
+
+  #between(min: number, max: number): number {
+    return min + this.#random() * (max - min);
+  }
+
+  #chance(p: number): boolean {
+    return this.#faulty && this.#random() < p;
+  }
+
+  #count(what: string): void {
+    this.tally[what] = (this.tally[what] ?? 0) + 1;
+  }
+
+  #wrong(what: string): void {
+    this.violations.push(`${Math.round(this.#nowMs)} ms: ${what}`);
+  }
+
+  // Processes.
+
+  #spawn(slot: number): void {
+    const n = ++this.#spawned;
+    const p: Proc = {
+      name: `p${slot}`,
+      incarnation: `i${n}`,
+      host: slot < 2 ? 'h0' : `h${slot}`,
+      pid: n,
+      offsetMs: this.#between(-1e6, 1e6),
+      state: initial(
+        {
+          holder: 'local.delivery',
+          incarnation: `i${n}`,
+          since: 0,
+          host: { boot: slot < 2 ? 'h0' : `h${slot}`, pid: n, start: String(n) },
+        },
+        timingOf(TTL_MS),
+      ),
+      dead: false,
+      ended: false,
+      stalledUntilMs: 0,
+      cutUntilMs: 0,
+      fenceSeq: undefined,
+      fencing: { run: 0, step: undefined, waiting: undefined },
+      fencingSinceMs: 0,
+      term: 0,
+    };
+    this.#slots.set(slot, p);
+    this.#all.set(p.pid, p);
+    this.#feed(p, { kind: 'acquire', waitMs: this.#between(0, 6_000) });
+  }
+
+  #end(p: Proc): void {
+    if (p.ended) return;
+    p.ended = true;
+    p.fenceSeq = undefined;
+    const slot = Number(p.name.slice(1));
+    this.#at(this.#between(100, 1_500), () => this.#spawn(slot));
+  }
+
+  #mischief(): void {
+    const p = this.#procs[Math.floor(this.#random() * this.#slots.size)];
+    if (p !== undefined && !p.ended) {
+      if (this.#chance(0.06)) {
+        this.#count('killed');
+        p.dead = true;
+        this.#end(p);
+      } else if (this.#chance(0.1)) {
+        this.#count('stalled');
+        p.stalledUntilMs = this.#nowMs + this.#between(100, 5_000);
+      } else if (this.#chance(0.11)) {
+        this.#count('cut');
+        p.cutUntilMs = this.#nowMs + this.#between(100, 4_000);
+      } else if (this.#chance(0.05)) {
+        this.#count('release-asked');
+        p.fenceSeq = undefined;
+        this.#feed(p, { kind: 'release' });
+      }
+    }
+    if (this.#o.clockJumps && this.#row !== undefined && this.#chance(0.05)) {
+      this.#count('clock-jumped');
+      this.#row = { ...this.#row, endsAtMs: this.#nowMs };
+    }
+    this.#at(this.#between(50, 250), () => this.#mischief());
+  }
+
+  /** Every holder writes behind its fence all the time; some of it lies in a socket for long. */
+  #work(): void {
+    for (const p of this.#procs) {
+      const seq = p.fenceSeq;
+      if (seq === undefined || p.ended || p.stalledUntilMs > this.#nowMs || !this.#trusted(p))
+        continue;
+      const { incarnation, term } = p;
+      this.#at(this.#delay(), () => {
+        if (this.#fence?.seq !== seq) this.#count('fenced-off');
+        else {
+          this.#streamSeq++;
+          this.stored.push({ incarnation, term, atMs: this.#nowMs });
+        }
+      });
+    }
+    this.#at(40, () => this.#work());
+  }
+
+  #trusted(p: Proc): boolean {
+    return !p.dead && !p.ended && isTrusted(p.state, this.#nowMs + p.offsetMs);
+  }
+
+  /** Delivers an event when the process runs, in order of arrival. */
+  #deliver(p: Proc, event: Stampless): void {
+    if (p.dead) return;
+    const stallMs = p.stalledUntilMs - this.#nowMs;
+    if (stallMs > 0) this.#at(stallMs, () => this.#deliver(p, event));
+    else this.#feed(p, event);
+  }
+
+  #feed(p: Proc, event: Stampless): void {
+    if (p.dead) return;
+    const before = p.state.phase;
+    const stamped = { ...event, nowMs: this.#nowMs + p.offsetMs } as LeaseEvent;
+    const { state, decisions } = step(p.state, stamped);
+    this.#check(before, state, decisions);
+    p.state = state;
+    for (const d of decisions) this.#act(p, d);
+    this.#settleFence(p, false);
+    const wakeMs = nextWakeMs(p.state);
+    if (wakeMs !== undefined)
+      this.#at(Math.max(1, wakeMs - p.offsetMs - this.#nowMs), () =>
+        this.#deliver(p, { kind: 'tick' }),
+      );
+  }
+
+  #check(before: string, state: LeaseState, decisions: readonly Decision[]): void {
+    const after = state.phase;
+    if (before === 'held' && after !== 'held' && after !== 'releasing')
+      if (decisions[0]?.kind !== 'quiesce') this.#wrong(`left held without quiescing first`);
+    if (after === 'doubting' && !state.quiesced)
+      for (const d of decisions)
+        if (d.kind !== 'quiesce' && d.kind !== 'renewed') this.#wrong(`${d.kind} before quiesced`);
+  }
+
+  #act(p: Proc, d: Decision): void {
+    switch (d.kind) {
+      case 'read-row':
+        this.#call(p, () => done(this.#seen()), 'read', d.request);
+        break;
+      case 'write-row':
+        this.#call(p, () => this.#write(d.row, d.expectedRevision), 'written', d.request);
+        break;
+      case 'remove-row':
+        this.#call(p, () => this.#remove(p, d.revision), 'written', d.request);
+        break;
+      case 'judge-host': {
+        const other = this.#all.get(d.host.pid);
+        const here = other?.host === p.host;
+        const verdict = !here ? 'unknown' : other.dead || other.ended ? 'dead' : 'alive';
+        this.#at(1, () => this.#deliver(p, { kind: 'judged', request: d.request, verdict }));
+        break;
+      }
+      case 'quiesce':
+        this.#count(`doubt-${d.reason}`);
+        p.fenceSeq = undefined;
+        this.#at(this.#between(0, 200), () => this.#deliver(p, { kind: 'quiesced' }));
+        break;
+      case 'held':
+      case 'regained':
+        this.#count(`${d.kind}-${d.how}`);
+        this.#startFence(p, d.revision);
+        break;
+      case 'renewed':
+        this.#settleFence(p, d.attemptMs >= p.fencingSinceMs);
+        break;
+      case 'lost':
+        this.#count(`lost-${d.reason}`);
+        this.#feed(p, { kind: 'release' });
+        break;
+      case 'refused':
+        this.#count(`refused-${d.refusal.kind}`);
+        if (d.refusal.kind !== 'cancelled') this.#feed(p, { kind: 'release' });
+        break;
+      case 'released':
+        this.#count(d.rowLeft ? 'released-row-left' : 'released');
+        this.#end(p);
+    }
+  }
+
+  // The fence rule, run like the runtime runs it.
+
+  #startFence(p: Proc, term: number): void {
+    p.term = term;
+    p.fenceSeq = undefined;
+    const mark: FenceMark = { incarnation: p.incarnation, leaseRevision: term, at: 0 };
+    p.fencing = { run: p.fencing.run + 1, step: startFence(mark), waiting: undefined };
+    this.#driveFence(p);
+  }
+
+  #driveFence(p: Proc): void {
+    const { run, step: at } = p.fencing;
+    if (at === undefined) return;
+    const d = at.decision;
+    const go = (e: FenceEvent): void => {
+      if (p.dead || p.fencing.run !== run || p.fencing.step === undefined) return;
+      p.fencing.step = stepFence(p.fencing.step.state, e);
+      this.#driveFence(p);
+    };
+    if (d.kind === 'read')
+      this.#fenceCall(
+        p,
+        () => done(this.#fence),
+        (answer) => go({ kind: 'read', answer }),
+      );
+    else if (d.kind === 'write')
+      this.#fenceCall(
+        p,
+        () => this.#writeFence(d.mark, d.expectedSeq),
+        (answer) => go({ kind: 'written', answer }),
+      );
+    else if (d.kind === 'refused') {
+      this.#count(`fence-refused-${d.reason}`);
+      p.fencing.step = undefined;
+      this.#feed(p, { kind: 'release' });
+    } else {
+      p.fencing.waiting = d.kind === 'prove' ? 'prove' : 'last';
+      p.fencingSinceMs = this.#nowMs + p.offsetMs;
+      this.#feed(p, { kind: 'renew', ready: d.kind !== 'prove' });
+    }
+  }
+
+  #settleFence(p: Proc, renewed: boolean): void {
+    const { waiting, step: at } = p.fencing;
+    if (waiting === undefined || at === undefined) return;
+    if (!renewed && p.state.phase === 'held') return;
+    p.fencing.waiting = undefined;
+    if (waiting === 'prove') {
+      this.#count(renewed ? 'fence-renumbered' : 'fence-stale');
+      p.fencing.step = stepFence(at.state, { kind: 'proved', held: renewed });
+      this.#driveFence(p);
+    } else {
+      p.fencing.step = undefined;
+      if (renewed) p.fenceSeq = at.decision.kind === 'established' ? at.decision.seq : undefined;
+    }
+  }
+
+  #fenceCall<T>(
+    p: Proc,
+    effect: () => Outcome<T, FenceRefusal>,
+    answered: (o: Outcome<T, FenceRefusal>) => void,
+  ): void {
+    let open = true;
+    const once = (o: Outcome<T, FenceRefusal>): void => {
+      if (!open) return;
+      const stallMs = p.stalledUntilMs - this.#nowMs;
+      if (stallMs > 0) this.#at(stallMs, () => once(o));
+      else {
+        open = false;
+        answered(o);
+      }
+    };
+    this.#travel(p, effect, once);
+    this.#at(p.state.timing.callTimeoutMs, () => once(unknown('timeout')));
+  }
+
+  #writeFence(mark: FenceMark, expectedSeq: number): Outcome<number, FenceRefusal> {
+    if ((this.#fence?.seq ?? 0) !== expectedSeq) return refused('conflict');
+    this.#fence = { seq: ++this.#streamSeq, mark };
+    return done(this.#streamSeq);
+  }
+
+  // The network and the broker.
+
+  #delay(): number {
+    if (this.#chance(0.05)) return this.#between(500, 6_000);
+    return this.#between(0.5, 40);
+  }
+
+  #travel<T>(p: Proc, effect: () => T, answered: (answer: T) => void): void {
+    const cut = (): boolean => p.cutUntilMs > this.#nowMs || this.#chance(0.04);
+    if (cut()) return;
+    this.#at(this.#delay(), () => {
+      const answer = effect();
+      if (!cut()) this.#at(this.#delay(), () => answered(answer));
+    });
+  }
+
+  /** Both the answer and the timeout arrive; the machine takes whichever is first. */
+  #call<T>(
+    p: Proc,
+    effect: () => Outcome<T, RowRefusal>,
+    kind: 'read' | 'written',
+    request: number,
+  ): void {
+    const arrive = (answer: Outcome<T, RowRefusal>): void =>
+      this.#deliver(p, { kind, request, answer } as Stampless);
+    this.#travel(p, effect, arrive);
+    this.#at(p.state.timing.callTimeoutMs, () => arrive(unknown('timeout')));
+  }
+
+  #live(): { row: StoredRow | undefined; revision: number } | undefined {
+    if (this.#row !== undefined && this.#row.endsAtMs <= this.#nowMs) this.#row = undefined;
+    return this.#row;
+  }
+
+  #seen(): RowSeen | undefined {
+    const s = this.#live();
+    return s?.row === undefined ? undefined : { row: s.row, revision: s.revision, ageMs: 0 };
+  }
+
+  #write(row: StoredRow, expected: number): Outcome<number, RowRefusal> {
+    const s = this.#live();
+    const there = s?.row === undefined ? 0 : s.revision;
+    if (there !== expected) return refused('conflict');
+    const owner = s?.row?.incarnation;
+    if (owner !== undefined && owner !== row.incarnation) {
+      this.#count('took-over');
+      const o = [...this.#all.values()].find((x) => x.incarnation === owner);
+      if (o !== undefined && this.#trusted(o) && !this.#o.clockJumps)
+        this.#wrong(`${row.incarnation} took the row of trusted ${owner}`);
+    }
+    return done(this.#put(row));
+  }
+
+  #remove(p: Proc, revision: number): Outcome<number, RowRefusal> {
+    const s = this.#live();
+    if (s === undefined || s.revision !== revision) return refused('conflict');
+    if (s.row?.incarnation !== p.incarnation)
+      this.#wrong(`${p.incarnation} removed the row of ${s.row?.incarnation}`);
+    return done(this.#put(undefined));
+  }
+
+  #put(row: StoredRow | undefined): number {
+    const revision = ++this.#revision;
+    const late = this.#chance(0.1) ? this.#between(0, 4_000) : 0;
+    this.#row = { row, revision, endsAtMs: this.#nowMs + TTL_MS + late };
+    for (const p of this.#procs)
+      if (!p.ended && !this.#chance(0.2))
+        this.#at(this.#delay(), () =>
+          this.#deliver(p, {
+            kind: 'noticed',
+            revision,
+            incarnation: row?.incarnation,
+            removed: row === undefined,
+          }),
+        );
+    return revision;
+  }
+
+  #audit(): void {
+    const trusted = this.#procs.filter((p) => this.#trusted(p));
+    if (trusted.length > 1) {
+      this.#count('two-trusted');
+      if (!this.#o.clockJumps)
+        this.#wrong(`trusted at once: ${trusted.map((p) => p.incarnation).join(', ')}`);
+    }
+    const [a, b] = this.stored.slice(-2);
+    if (a !== undefined && b !== undefined && b.term < a.term)
+      this.#wrong(`${b.incarnation} of term ${b.term} stored after ${a.incarnation} of ${a.term}`);
+  }
+}
+
+type Omitted<E> = E extends unknown ? Omit<E, 'nowMs'> : never;
+type Stampless = Omitted<LeaseEvent>;
+
+function mulberry32(seed: number): () => number {
+  let a = seed >>> 0;
+  return () => {
+    a = (a + 0x6d2b79f5) >>> 0;
+    let t = a;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}

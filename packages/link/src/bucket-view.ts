@@ -1,0 +1,324 @@
+import { bucketStream, bucketSubject, type Outcome, unknown } from '@plane3/protocol';
+import { type ApiRefusal, JetStreamApi } from './api.ts';
+import type { Link } from './link.ts';
+import { type Delivery, ViewFeed } from './view-feed.ts';
+import { type ViewRow, ViewRows } from './view-rows.ts';
+
+/**
+ * - `loading`: never yet complete; says nothing about what is absent.
+ * - `current`: proved to be complete by the stream's leader within the freshness.
+ * - `stale`: complete once, not proved lately; the contents are those of then.
+ */
+export type ViewState = 'loading' | 'current' | 'stale' | 'stopped';
+
+export interface ViewOptions<T> {
+  /** `undefined`: malformed. Such a row counts as absent, also where a good one stood before. */
+  readonly parse: (bytes: Uint8Array) => T | undefined;
+  /** Keys to follow, with wildcards as in subjects. Default all. */
+  readonly keyFilter?: string;
+  /** Default 1 s. */
+  readonly checkEveryMs?: number;
+  /** Default 5 s. */
+  readonly freshnessMs?: number;
+}
+
+const CHECK_EVERY_MS = 1_000;
+const FRESHNESS_MS = 5_000;
+/** A load may pause this long between two rows. */
+const LOAD_SILENCE_MAX_MS = 5_000;
+const BACK_OFF_MIN_MS = 100;
+const BACK_OFF_MAX_MS = 5_000;
+/** Rows that vanish without a marker (age, purge) make it load anew at most this often. */
+const VANISHED_SPACING_MS = 5_000;
+/** `waitFor` asks for a check at most this often. */
+const HURRY_EVERY_MS = 50;
+
+/**
+ * The whole of a bucket in memory, followed by one consumer. It knows how old it is: with every check
+ * the stream's leader says how far the stream goes, and the view is as of the moment of that question
+ * once everything up to there is applied. It also notices a bucket that was recreated, rows that went
+ * without a marker, and a consumer that is gone; then it loads everything anew, one load at a
+ * time and with back-off, while the old contents stay readable.
+ */
+export class BucketView<T> {
+  readonly #link: Link;
+  readonly #api: JetStreamApi;
+  readonly #stream: string;
+  readonly #whole: boolean;
+  readonly #feed: ViewFeed;
+  readonly #rows: ViewRows<T>;
+  readonly #checkEveryMs: number;
+  readonly #freshnessMs: number;
+  readonly #stateListeners = new Set<(s: ViewState) => void>();
+  readonly #waiters = new Set<() => void>();
+  #ticker: NodeJS.Timeout | undefined;
+  #running: Promise<void> | undefined;
+  #unlisten: () => void = () => {};
+  #wake: () => void = () => {};
+  #created = '';
+  #asOfMs = Number.NEGATIVE_INFINITY;
+  /** A leader's answer that the contents have not reached yet. */
+  #claim: { readonly lastSeq: number; readonly atMs: number } | undefined;
+  #lost: string | undefined;
+  #behindAt = -1;
+  #vanishedMs = Number.NEGATIVE_INFINITY;
+  #announced: ViewState = 'loading';
+  #loaded = false;
+  #stopped = false;
+  /** Loads begun; for tests and for status. */
+  loads = 0;
+  /** Why it loaded anew last. */
+  lastLoss = '';
+
+  constructor(link: Link, bucket: string, o: ViewOptions<T>) {
+    this.#link = link;
+    this.#api = new JetStreamApi(link);
+    this.#stream = bucketStream(bucket);
+    this.#whole = o.keyFilter === undefined;
+    const prefix = bucketSubject(bucket, '');
+    const filter = o.keyFilter ?? '>';
+    this.#feed = new ViewFeed(link, this.#api, { stream: this.#stream, prefix, filter });
+    this.#rows = new ViewRows(o.parse);
+    this.#checkEveryMs = o.checkEveryMs ?? CHECK_EVERY_MS;
+    this.#freshnessMs = o.freshnessMs ?? FRESHNESS_MS;
+  }
+
+  /**
+   * Loads everything and answers when it is complete, or why it cannot be. Nothing runs after an
+   * answer other than `done`; it may be called again.
+   */
+  async start(): Promise<Outcome<void, ApiRefusal>> {
+    if (this.#stopped || this.#running !== undefined) return unknown('started or stopped before');
+    const loaded = await this.#load();
+    if (loaded.kind !== 'done') {
+      await this.#feed.close();
+      return loaded;
+    }
+    this.#unlisten = this.#link.onEvent((e) => {
+      if (e.kind === 'reconnected') this.#lose('reconnected');
+    });
+    const tickMs = Math.min(this.#checkEveryMs, this.#freshnessMs / 4);
+    this.#ticker = setInterval(() => this.#announce(), tickMs);
+    this.#ticker.unref();
+    this.#running = this.#run();
+    return loaded;
+  }
+
+  get(key: string): ViewRow<T> | undefined {
+    return this.#rows.get(key);
+  }
+  entries(): Iterable<[string, ViewRow<T>]> {
+    return this.#rows.entries();
+  }
+  get size(): number {
+    return this.#rows.size;
+  }
+  /** Rows whose value could not be read; they count as absent. */
+  get malformed(): number {
+    return this.#rows.malformed;
+  }
+  /** Every change up to this sequence of the bucket's stream is applied. */
+  get revision(): number {
+    return this.#rows.revision;
+  }
+  /** `performance.now()` of the moment that the contents are proved for. */
+  get currentAsOfMs(): number {
+    return this.#asOfMs;
+  }
+
+  get state(): ViewState {
+    if (this.#stopped) return 'stopped';
+    if (!this.#loaded) return 'loading';
+    return performance.now() - this.#asOfMs <= this.#freshnessMs ? 'current' : 'stale';
+  }
+
+  /** True when everything up to `revision` is applied; false after the time or a stop. */
+  async waitFor(revision: number, timeoutMs: number): Promise<boolean> {
+    const end = performance.now() + timeoutMs;
+    for (;;) {
+      if (this.#stopped) return false;
+      if (this.#loaded && this.#rows.revision >= revision) return true;
+      const leftMs = end - performance.now();
+      if (leftMs <= 0) return false;
+      await this.#changeWithin(Math.min(leftMs, HURRY_EVERY_MS));
+      this.#wake(); // with a filter, or after a removal, only a check can tell
+    }
+  }
+
+  /** `value` is `undefined` when the key went. Called after the contents have changed. */
+  onChange(listener: (key: string, value: T | undefined, revision: number) => void): () => void {
+    return this.#rows.onChange(listener);
+  }
+
+  onState(listener: (state: ViewState) => void): () => void {
+    this.#stateListeners.add(listener);
+    return () => void this.#stateListeners.delete(listener);
+  }
+
+  /** Stops following; the contents stay readable. */
+  async stop(): Promise<void> {
+    if (this.#stopped) return;
+    this.#stopped = true;
+    this.#unlisten();
+    clearInterval(this.#ticker);
+    this.#announce();
+    this.#wake();
+    this.#notifyWaiters();
+    await this.#running;
+    await this.#feed.close();
+  }
+
+  async #run(): Promise<void> {
+    let failures = 0;
+    while (!this.#stopped) {
+      if (this.#lost === undefined) {
+        await this.#sleep(this.#checkEveryMs);
+        if (!this.#stopped && this.#lost === undefined && this.#link.connected) await this.#check();
+        continue;
+      }
+      this.lastLoss = this.#lost;
+      const loaded = this.#link.connected ? await this.#load() : unknown('disconnected');
+      if (loaded.kind === 'done') {
+        failures = 0;
+        continue;
+      }
+      this.#lost ??= loaded.kind === 'unknown' ? loaded.cause : loaded.reason;
+      const delayMs = Math.min(BACK_OFF_MIN_MS * 2 ** failures++, BACK_OFF_MAX_MS);
+      await this.#sleep(delayMs * (1 + Math.random() / 2));
+    }
+  }
+
+  /** The full contents, beside the old ones until they are complete. */
+  async #load(): Promise<Outcome<void, ApiRefusal>> {
+    this.loads++;
+    this.#lost = undefined;
+    this.#claim = undefined;
+    this.#behindAt = -1;
+    const atMs = performance.now();
+    const info = await this.#api.streamInfo(this.#stream);
+    if (info.kind !== 'done') return info;
+    const filling = this.#rows.refill();
+    let seen = 0;
+    let silentSince = performance.now();
+    const opened = await this.#feed.open(
+      (d) => {
+        seen++;
+        silentSince = performance.now();
+        filling.apply(d.row);
+        if (filling.live) this.#onLive(d);
+        this.#notifyWaiters();
+      },
+      () => this.#lose('messages missing'),
+    );
+    if (opened.kind !== 'done') return opened;
+    while (seen < opened.value) {
+      if (this.#stopped || this.#lost !== undefined) return unknown(this.#lost ?? 'stopped');
+      if (performance.now() - silentSince > LOAD_SILENCE_MAX_MS) return unknown('load stalled');
+      await this.#changeWithin(HURRY_EVERY_MS);
+    }
+    this.#created = info.value.created;
+    this.#loaded = true;
+    filling.complete(info.value.state.last_seq);
+    this.#prove(atMs);
+    return { kind: 'done', value: undefined };
+  }
+
+  #onLive(_: Delivery): void {
+    const claim = this.#claim;
+    if (claim !== undefined && this.#rows.revision >= claim.lastSeq) this.#prove(claim.atMs);
+  }
+
+  /** Asks the leader how far the stream goes, and finds out why the contents are not there. */
+  async #check(): Promise<void> {
+    const atMs = performance.now();
+    const info = await this.#api.streamInfo(this.#stream);
+    if (info.kind === 'refused' && info.reason === 'not-found') return this.#lose('stream gone');
+    if (info.kind !== 'done' || this.#lost !== undefined) return;
+    const { created, state } = info.value;
+    if (created !== this.#created) return this.#lose('recreated');
+    const reached = this.#rows.revision;
+    if (state.last_seq < this.#rows.highest) return this.#lose('the stream went back');
+    if (reached < state.last_seq) {
+      this.#claim = { lastSeq: state.last_seq, atMs };
+      return this.#checkFeed(state.last_seq, atMs);
+    }
+    if (reached === state.last_seq && this.#vanished(state.num_subjects))
+      return this.#lose('rows vanished');
+    this.#prove(atMs);
+  }
+
+  /** Behind: because of keys that are not followed or are gone again, or because of the consumer. */
+  async #checkFeed(lastSeq: number, atMs: number): Promise<void> {
+    const progress = await this.#feed.progress();
+    if (progress.kind === 'refused' && progress.reason === 'not-found')
+      return this.#lose('consumer gone');
+    if (progress.kind !== 'done' || this.#lost !== undefined) return;
+    if (this.#rows.revision >= lastSeq) return; // arrived meanwhile
+    const { received } = this.#feed;
+    if (progress.value.pending === 0 && progress.value.delivered === received) {
+      this.#rows.reach(lastSeq); // nothing up to there is for us
+      this.#prove(atMs);
+      this.#notifyWaiters();
+      return;
+    }
+    // On their way, unless the next check finds that none has come.
+    if (this.#behindAt === received) return this.#lose('messages missing');
+    this.#behindAt = received;
+  }
+
+  #vanished(subjects: number | undefined): boolean {
+    if (!this.#whole || (subjects ?? 0) === this.#rows.known) return false;
+    const now = performance.now();
+    if (now - this.#vanishedMs < VANISHED_SPACING_MS) return false;
+    this.#vanishedMs = now;
+    return true;
+  }
+
+  #lose(why: string): void {
+    this.#lost ??= why;
+    this.#wake();
+    this.#notifyWaiters();
+  }
+
+  #prove(atMs: number): void {
+    this.#asOfMs = Math.max(this.#asOfMs, atMs);
+    this.#claim = undefined;
+    this.#behindAt = -1;
+    this.#announce();
+  }
+
+  #announce(): void {
+    const { state } = this;
+    if (state === this.#announced) return;
+    this.#announced = state;
+    for (const listener of [...this.#stateListeners]) listener(state);
+  }
+
+  #notifyWaiters(): void {
+    for (const wake of [...this.#waiters]) wake();
+  }
+
+  #changeWithin(timeoutMs: number): Promise<void> {
+    return new Promise((ok) => {
+      const finish = (): void => {
+        clearTimeout(timer);
+        this.#waiters.delete(finish);
+        ok();
+      };
+      const timer = setTimeout(finish, timeoutMs);
+      this.#waiters.add(finish);
+    });
+  }
+
+  #sleep(timeoutMs: number): Promise<void> {
+    return new Promise((ok) => {
+      const finish = (): void => {
+        clearTimeout(timer);
+        this.#wake = () => {};
+        ok();
+      };
+      const timer = setTimeout(finish, timeoutMs);
+      this.#wake = finish;
+    });
+  }
+}

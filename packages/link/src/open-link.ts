@@ -1,0 +1,175 @@
+import { randomBytes } from 'node:crypto';
+import {
+  type Auth,
+  AuthorizationError,
+  ConnectionError,
+  InvalidArgumentError,
+  type NatsConnection,
+  UserAuthenticationExpiredError,
+} from '@nats-io/nats-core';
+import { connect } from '@nats-io/transport-node';
+import { Plane3Error } from '@plane3/protocol';
+import { BrokerLink } from './broker-link.ts';
+import { abandonDial } from './client-internals.ts';
+import { type Credential, readCredential } from './credential.ts';
+import type { Link, LinkOptions } from './link.ts';
+import { tlsOptions } from './transport.ts';
+
+const CONNECT_TIMEOUT_MS = 5_000;
+const PING_INTERVAL_MS = 5_000;
+const RECONNECT_DELAY_MS = 100;
+/** Ceiling of the back-off while no credential is accepted. */
+const CREDENTIAL_DELAY_MAX_MS = 5_000;
+
+/**
+ * Opens a connection to the broker.
+ *
+ * - The transport is demanded on every dial; what a listener greets with decides nothing.
+ * - The first connect is bounded and fails with the reason: what the credential source threw,
+ *   `credential-expired`, `credential-refused`, `transport-refused` or `broker-unreachable`.
+ * - Afterwards the link never gives up by itself: it reconnects, with the credential read anew
+ *   each time. An expired, unreadable or missing one is never put on the wire.
+ */
+export async function openLink(options: LinkOptions): Promise<Link> {
+  const { credentials, connectTimeoutMs = CONNECT_TIMEOUT_MS } = options;
+  const first = credentials === undefined ? undefined : readCredential(credentials);
+  const inboxPrefix = `_INBOX_${first?.userKey ?? randomBytes(16).toString('hex')}`;
+  const dialler = new Dialler(credentials, first?.userKey ?? '');
+  const nc = await bounded(dialler, connectTimeoutMs, () =>
+    connect({
+      name: options.name,
+      servers: [...options.servers],
+      tls: tlsOptions(options.transport),
+      authenticator: (nonce) => dialler.authenticate(nonce),
+      reconnectDelayHandler: () => dialler.delayMs(),
+      inboxPrefix,
+      timeout: connectTimeoutMs,
+      pingInterval: options.pingIntervalMs ?? PING_INTERVAL_MS,
+      maxPingOut: 2,
+      maxReconnectAttempts: -1,
+      ignoreAuthErrorAbort: true,
+      noAsyncTraces: true,
+    }),
+  );
+  return new BrokerLink(nc, dialler, { userKey: dialler.userKey, inboxPrefix, ...options });
+}
+
+/** What decides about a dial: the credential, the back-off, and whether the link is still wanted. */
+export class Dialler {
+  readonly userKey: string;
+  closing = false;
+  /** Told when the reason why no credential can be presented appears or changes. */
+  onUnavailable: (e: Plane3Error) => void = () => {};
+  readonly #source: (() => Uint8Array) | undefined;
+  #nc: NatsConnection | undefined;
+  #failures = 0;
+  #reported = '';
+
+  constructor(source: (() => Uint8Array) | undefined, userKey: string) {
+    this.#source = source;
+    this.userKey = userKey;
+  }
+
+  /** From now on a dial is abandoned where before the connect had failed as a whole. */
+  adopt(nc: NatsConnection): void {
+    this.#nc = nc;
+  }
+
+  /** The client asks for it after the greeting, and after the TLS handshake where there is one. */
+  authenticate(nonce: string | undefined): Auth {
+    if (this.closing) return this.#abandon(new Plane3Error('cancelled'));
+    if (this.#source === undefined) return undefined;
+    try {
+      return this.#usable(this.#source).authenticate(nonce);
+    } catch (e) {
+      const error =
+        e instanceof Plane3Error ? e : new Plane3Error('credential-unreadable', { cause: e });
+      return this.#abandon(error);
+    }
+  }
+
+  #usable(source: () => Uint8Array): Credential {
+    const credential = readCredential(source);
+    if (credential.userKey !== this.userKey)
+      // Its rights would not cover this link's reply inbox: every answer would be lost.
+      throw new Plane3Error('credential-unreadable', { detail: 'it is of another user' });
+    return credential;
+  }
+
+  #abandon(error: Plane3Error): undefined {
+    if (this.#nc === undefined) throw error; // the first connect fails as a whole
+    this.#failures++;
+    abandonDial(this.#nc, error.code);
+    if (error.message !== this.#reported) {
+      this.#reported = error.message;
+      this.onUnavailable(error);
+    }
+    return undefined;
+  }
+
+  /** The broker said no; true the first time since it last said yes. */
+  refused(): boolean {
+    return this.#failures++ === 0;
+  }
+
+  accepted(): void {
+    this.#failures = 0;
+    this.#reported = '';
+  }
+
+  delayMs(): number {
+    const backOffMs = RECONNECT_DELAY_MS * 2 ** Math.min(this.#failures, 10);
+    return Math.min(backOffMs, CREDENTIAL_DELAY_MAX_MS) * (1 + Math.random() / 2);
+  }
+}
+
+async function bounded(
+  dialler: Dialler,
+  timeoutMs: number,
+  dial: () => Promise<NatsConnection>,
+): Promise<NatsConnection> {
+  const dialling = dial();
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      dialler.closing = true; // a dial that ends later presents nothing
+      dialling.then(
+        (nc) => nc.close(),
+        () => {},
+      );
+      reject(unreachable(`no connection in ${timeoutMs} ms`));
+    }, timeoutMs);
+  });
+  try {
+    return await Promise.race([dialling, late]);
+  } catch (e) {
+    throw asPlane3Error(e);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const unreachable = (detail: string, cause?: unknown): Plane3Error =>
+  new Plane3Error('broker-unreachable', { detail, cause });
+
+/** Why a first connect failed, by class and system error code, never by text. */
+function asPlane3Error(e: unknown): Plane3Error {
+  if (e instanceof Plane3Error) return e;
+  if (e instanceof AuthorizationError || e instanceof UserAuthenticationExpiredError)
+    return new Plane3Error('credential-refused', { detail: e.message, cause: e });
+  const code = systemCode(e) ?? systemCode((e as { cause?: unknown } | undefined)?.cause);
+  if (code !== undefined && TLS_CODE.test(code))
+    return new Plane3Error('transport-refused', { detail: code, cause: e });
+  if (code !== undefined) return unreachable(code, e);
+  // The client compares the greeting with its options: a listener without TLS, or one that demands it.
+  if (e instanceof ConnectionError || e instanceof InvalidArgumentError)
+    return new Plane3Error('transport-refused', { detail: e.message, cause: e });
+  return unreachable(e instanceof Error ? e.message : String(e), e);
+}
+
+const TLS_CODE = /^(ERR_TLS|ERR_SSL|ERR_OSSL|CERT_|UNABLE_TO_|DEPTH_ZERO|SELF_SIGNED|EPROTO$)/;
+
+const systemCode = (e: unknown): string | undefined => {
+  const code = (e as { code?: unknown } | undefined)?.code;
+  return typeof code === 'string' ? code : undefined;
+};
