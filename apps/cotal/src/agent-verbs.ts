@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { Caller } from '@plane3/endpoint/nats';
-import { isActor, parseLifecycle, Plane3Error, principalId } from '@plane3/protocol';
+import { isActor, Plane3Error, parseLifecycle, principalId } from '@plane3/protocol';
 import { ensureSecretFolder, writeSecretFile } from '@plane3/space';
 import { Agents, type IssuedAgent } from '@plane3/space/nats';
 import { type MeshContext, openStanding, withAdmin } from './context.ts';
@@ -20,7 +20,10 @@ export interface AgentFlags {
 
 const who = (actor: string): { owner: string; actor: string } => {
   if (!isActor(actor))
-    throw new Plane3Error('usage', { detail: `not an agent name: ${actor}`, help: 'use letters, digits and _ (at most 64)' });
+    throw new Plane3Error('usage', {
+      detail: `not an agent name: ${actor}`,
+      help: 'use letters, digits and _ (at most 64)',
+    });
   return { owner: LOCAL, actor };
 };
 
@@ -71,7 +74,9 @@ export async function retireAgent(mesh: MeshContext, actor: string): Promise<voi
     retired: gone.map((a) => a.lifecycle.uid),
   };
   mesh.out.data(value, () =>
-    gone.length === 0 ? `${actor}: nothing to retire` : `${actor}: retired ${value.retired.join(', ')}`,
+    gone.length === 0
+      ? `${actor}: nothing to retire`
+      : `${actor}: retired ${value.retired.join(', ')}`,
   );
 }
 
@@ -89,7 +94,13 @@ export async function listAgents(mesh: MeshContext): Promise<void> {
   mesh.out.data(value, () =>
     table(
       ['principal', 'uid', 'read', 'write', 'state'],
-      value.map((a) => [a.principal, a.uid, a.read.join(' '), a.write.join(' '), a.retired_at === null ? 'living' : 'retired']),
+      value.map((a) => [
+        a.principal,
+        a.uid,
+        a.read.join(' '),
+        a.write.join(' '),
+        a.retired_at === null ? 'living' : 'retired',
+      ]),
     ),
   );
 }
@@ -98,7 +109,9 @@ export async function listAgents(mesh: MeshContext): Promise<void> {
 async function confirmSettled(mesh: MeshContext, revision: number): Promise<void> {
   const { link, lifecycle } = await openStanding(mesh, 'operator');
   try {
-    const caller = proved(await Caller.open({ link, prefix: mesh.names.prefix, caller: lifecycle }));
+    const caller = proved(
+      await Caller.open({ link, prefix: mesh.names.prefix, caller: lifecycle }),
+    );
     const args = { bucket: mesh.names.buckets.acl, revision };
     const answer = await caller.call('settled', args, { deadlineMs: SETTLE_DEADLINE_MS });
     caller.close();

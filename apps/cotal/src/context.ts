@@ -1,15 +1,11 @@
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
-import {
-  credentialFacts,
-  type CredentialSource,
-  Link,
-  type Transport,
-} from '@plane3/link';
+import { fileCredential } from '@plane3/deliveryd';
+import { type CredentialSource, credentialFacts, Link, type Transport } from '@plane3/link';
 import {
   type Lifecycle,
-  parseLifecycle,
   Plane3Error,
+  parseLifecycle,
   type SpaceNames,
   spaceNames,
 } from '@plane3/protocol';
@@ -19,12 +15,11 @@ import {
   type MeshRecord,
   readMeshRecord,
   type SpacePaths,
-  spacePaths,
   type StandingCredential,
+  spacePaths,
   TrustStore,
 } from '@plane3/space';
 import { AdminLinks } from '@plane3/space/nats';
-import { fileCredential } from '@plane3/deliveryd';
 import type { Output } from './output.ts';
 
 export const DEFAULT_SPACE = 'main';
@@ -136,7 +131,9 @@ export async function identityOf(file: string): Promise<Identity> {
   }
   const tag = (name: string): string =>
     facts.tags.find((t) => t.startsWith(`${name}:`))?.slice(name.length + 1) ?? '';
-  const lifecycle = parseLifecycle(`${tag('owner')}.${originalActor(file, tag('actor'))}.${tag('uid')}`);
+  const lifecycle = parseLifecycle(
+    `${tag('owner')}.${originalActor(file, tag('actor'))}.${tag('uid')}`,
+  );
   if (lifecycle === undefined)
     throw new Plane3Error('credential-unreadable', { detail: `${file} names no lifecycle` });
   return { lifecycle, credentials };

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { credentialFacts } from '@plane3/link';
-import type { Lifecycle } from '@plane3/protocol';
+import type { Lifecycle, SpaceNames } from '@plane3/protocol';
+import type { SpacePaths } from '@plane3/space';
 import {
   ensureSecretFolder,
   mint,
@@ -10,8 +11,6 @@ import {
   type UserKey,
   writeSecretFile,
 } from '@plane3/space';
-import type { SpaceNames } from '@plane3/protocol';
-import type { SpacePaths } from '@plane3/space';
 import { identityOf } from './context.ts';
 
 /** Credentials that stand in files and are renewed by the manager. */
@@ -93,7 +92,9 @@ async function previous(
     const { lifecycle, credentials } = await identityOf(file);
     const bytes = credentials();
     const { userKey } = await credentialFacts(bytes);
-    const seed = /-----BEGIN USER NKEY SEED-----\s*(\S+)/.exec(new TextDecoder().decode(bytes))?.[1];
+    const seed = /-----BEGIN USER NKEY SEED-----\s*(\S+)/.exec(
+      new TextDecoder().decode(bytes),
+    )?.[1];
     return seed === undefined ? undefined : { lifecycle, userKey: { publicKey: userKey, seed } };
   } catch {
     return undefined;

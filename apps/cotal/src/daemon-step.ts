@@ -76,7 +76,10 @@ export async function ensureDaemon(mesh: MeshContext, wait: boolean): Promise<Se
 async function startOrFind(mesh: MeshContext): Promise<Serving> {
   const found = await daemonProcess(mesh);
   if (found.kind === 'unprovable')
-    throw new Plane3Error('not-ours', { detail: found.detail, help: `remove ${mesh.paths.deliveryPid}` });
+    throw new Plane3Error('not-ours', {
+      detail: found.detail,
+      help: `remove ${mesh.paths.deliveryPid}`,
+    });
   if (found.kind === 'running') return awaitServing(mesh, found.pid, undefined, false);
   const logAt = sizeOf(mesh.paths.deliveryLog);
   const args = ['deliver', '--space', mesh.space, '--root', mesh.root];
@@ -100,7 +103,9 @@ async function awaitServing(
     if (started !== undefined && started.child.exitCode !== null)
       throw exitReason(mesh, started.child.exitCode, started.logAt);
     if (started?.child.signalCode != null)
-      throw new Plane3Error('not-serving', { detail: `the daemon ended by ${started.child.signalCode}` });
+      throw new Plane3Error('not-serving', {
+        detail: `the daemon ended by ${started.child.signalCode}`,
+      });
     const own = await daemonProcess(mesh);
     if (own.kind === 'running' && own.pid === pid) {
       const status = await askStatus(mesh);

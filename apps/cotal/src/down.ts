@@ -24,7 +24,10 @@ async function stopRecorded(file: string, graceMs: number): Promise<Part> {
   const found = await readPidFile(file);
   if (found.kind === 'absent') return 'was-gone';
   if (found.kind === 'unreadable')
-    throw new Plane3Error('not-ours', { detail: found.detail, help: `look at it and remove ${file}` });
+    throw new Plane3Error('not-ours', {
+      detail: found.detail,
+      help: `look at it and remove ${file}`,
+    });
   if (found.standing === 'unprovable')
     throw new Plane3Error('not-ours', {
       detail: `${file} names process ${found.record.pid}, which cannot be proved from here`,

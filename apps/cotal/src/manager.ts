@@ -1,9 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { identify, type PidRecord, readPidFile, removePidRecord, writePidRecord } from '@plane3/broker';
-import { createLogger } from '@plane3/deliveryd';
+import {
+  identify,
+  type PidRecord,
+  readPidFile,
+  removePidRecord,
+  writePidRecord,
+} from '@plane3/broker';
+import { createFileLogger } from '@plane3/deliveryd';
 import { Plane3Error } from '@plane3/protocol';
 import { TrustStore } from '@plane3/space';
-import { pino } from 'pino';
 import type { Context } from './context.ts';
 import { renewStanding } from './credentials.ts';
 
@@ -15,11 +20,7 @@ const LOOK_MS = 15_000;
  * at three quarters of its life. It alone holds a path to the signing keys; the daemon has none.
  */
 export async function runManager(ctx: Context, stop: AbortSignal): Promise<void> {
-  const log = createLogger({
-    space: ctx.space,
-    level: 'info',
-    destination: pino.destination({ dest: ctx.paths.managerLog, append: true, mkdir: true, sync: true }),
-  });
+  const log = createFileLogger({ space: ctx.space, level: 'info', file: ctx.paths.managerLog });
   const record = await claimRecord(ctx);
   log.info({ event: 'manager.started', component: 'manager' }, 'renews the standing credentials');
   try {
@@ -49,10 +50,14 @@ export async function runManager(ctx: Context, stop: AbortSignal): Promise<void>
 async function claimRecord(ctx: Context): Promise<PidRecord> {
   const found = await readPidFile(ctx.paths.managerPid);
   if (found.kind === 'record' && found.standing === 'proved-ours')
-    throw new Plane3Error('already-exists', { detail: `the manager runs as process ${found.record.pid}` });
+    throw new Plane3Error('already-exists', {
+      detail: `the manager runs as process ${found.record.pid}`,
+    });
   const self = await identify();
   if (self === undefined)
-    throw new Plane3Error('not-ours', { detail: 'this system does not tell the identity of processes' });
+    throw new Plane3Error('not-ours', {
+      detail: 'this system does not tell the identity of processes',
+    });
   await writePidRecord(ctx.paths.managerPid, self);
   return self;
 }

@@ -1,10 +1,13 @@
-import { ERRORS, isChannel, Plane3Error } from '@plane3/protocol';
 import { type Item, Member, type Notice, type Received } from '@plane3/member';
+import { ERRORS, isChannel, Plane3Error } from '@plane3/protocol';
 import { newUid } from '@plane3/space';
 import { agentFile, type Identity, identityOf, type MeshContext } from './context.ts';
 import { proved } from './up.ts';
 
-async function identity(mesh: MeshContext, name: string): Promise<Partial<Identity> & Pick<Identity, 'lifecycle'>> {
+async function identity(
+  mesh: MeshContext,
+  name: string,
+): Promise<Partial<Identity> & Pick<Identity, 'lifecycle'>> {
   if (mesh.record.mode === 'auth') return identityOf(agentFile(mesh, name));
   return { lifecycle: { owner: 'local', actor: name, uid: newUid() } };
 }
@@ -57,7 +60,8 @@ export async function join(mesh: MeshContext, channel: string, name: string): Pr
   };
   mesh.out.data(value, () => {
     if (!report.live) return `${channel}: not joined (${report.reason ?? 'unknown'})`;
-    if (report.durable) return `${channel}: joined durable (generation ${report.generation}, from ${report.joinCursor})`;
+    if (report.durable)
+      return `${channel}: joined durable (generation ${report.generation}, from ${report.joinCursor})`;
     return report.reason === undefined
       ? `${channel}: joined live`
       : `${channel}: joined live, durable backstop unestablished (${report.reason})`;
@@ -77,7 +81,9 @@ export async function leave(mesh: MeshContext, channel: string, name: string): P
     });
   const { leaveCursor, disposed, alreadyLeft } = left.value;
   mesh.out.data({ channel, leave_cursor: leaveCursor, disposed, already_left: alreadyLeft }, () =>
-    alreadyLeft ? `${channel}: had left already` : `${channel}: left at ${leaveCursor}, ${disposed} pending entries disposed of`,
+    alreadyLeft
+      ? `${channel}: had left already`
+      : `${channel}: left at ${leaveCursor}, ${disposed} pending entries disposed of`,
   );
 }
 
@@ -103,8 +109,9 @@ export async function post(
     ),
   );
   const { seq, id, guarantee } = receipt;
-  mesh.out.data({ channel, seq, id, class: receipt.class, guarantee }, () =>
-    `${channel} ${seq}  ${id}  ${guarantee}`,
+  mesh.out.data(
+    { channel, seq, id, class: receipt.class, guarantee },
+    () => `${channel} ${seq}  ${id}  ${guarantee}`,
   );
 }
 
@@ -177,8 +184,20 @@ async function drain(
 
 function show(mesh: MeshContext, item: Item): void {
   const { kind, channel, seq, id, from, text, data, redelivered } = item;
-  const value = { kind, channel, seq: seq ?? null, id, from, text, data: data ?? null, redelivered };
-  mesh.out.line(value, () => `${channel} ${seq ?? '-'}  ${from}: ${text}${redelivered ? '  (again)' : ''}`);
+  const value = {
+    kind,
+    channel,
+    seq: seq ?? null,
+    id,
+    from,
+    text,
+    data: data ?? null,
+    redelivered,
+  };
+  mesh.out.line(
+    value,
+    () => `${channel} ${seq ?? '-'}  ${from}: ${text}${redelivered ? '  (again)' : ''}`,
+  );
 }
 
 function showNotice(mesh: MeshContext, notice: Notice): void {

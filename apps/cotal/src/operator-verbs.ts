@@ -16,7 +16,9 @@ export async function ask<C extends DeliveryCommand>(
   requireAuth(mesh, command);
   const { link, lifecycle } = await openStanding(mesh, 'operator');
   try {
-    const caller = proved(await Caller.open({ link, prefix: mesh.names.prefix, caller: lifecycle }));
+    const caller = proved(
+      await Caller.open({ link, prefix: mesh.names.prefix, caller: lifecycle }),
+    );
     const answer = await caller.call(command, args, { deadlineMs: ASK_DEADLINE_MS });
     caller.close();
     if (answer.ok) return answer.data;
@@ -54,7 +56,9 @@ export async function pending(mesh: MeshContext, name: string | undefined): Prom
         r.member,
         r.pending,
         r.handed_over,
-        Object.entries(r.withheld).map(([why, n]) => `${n} ${why}`).join(', '),
+        Object.entries(r.withheld)
+          .map(([why, n]) => `${n} ${why}`)
+          .join(', '),
         r.oldest_age_ms === null ? '' : ago(r.oldest_age_ms),
       ]),
     ),

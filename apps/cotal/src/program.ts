@@ -1,5 +1,5 @@
-import { Command, InvalidArgumentError, Option } from 'commander';
 import { ERRORS } from '@plane3/protocol';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import { addAgent, listAgents, renewAgent, retireAgent, setAgent } from './agent-verbs.ts';
 import { channelList, channelSet } from './channel-verbs.ts';
 import { type Context, type MeshContext, openContext, openMeshContext } from './context.ts';
@@ -21,14 +21,20 @@ interface Globals {
 
 const list = (text: string, before: string[] = []): string[] => [
   ...before,
-  ...text.split(',').map((s) => s.trim()).filter((s) => s !== ''),
+  ...text
+    .split(',')
+    .map((s) => s.trim())
+    .filter((s) => s !== ''),
 ];
 
-const whole = (min: number) => (text: string): number => {
-  const n = Number(text);
-  if (!Number.isSafeInteger(n) || n < min) throw new InvalidArgumentError(`not a whole number from ${min} on`);
-  return n;
-};
+const whole =
+  (min: number) =>
+  (text: string): number => {
+    const n = Number(text);
+    if (!Number.isSafeInteger(n) || n < min)
+      throw new InvalidArgumentError(`not a whole number from ${min} on`);
+    return n;
+  };
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 
@@ -101,7 +107,9 @@ function lifecycleVerbs(
     .option('--wait', "wait for a dead daemon's lease to expire")
     .option('--port <n>', 'port of the broker (default: the broker picks one)', whole(1))
     .option('--lease-ttl <s>', 'time to live of the lease, e.g. 30s', duration)
-    .addOption(new Option('--sync <mode>', 'when the broker syncs to disk').choices(['interval', 'always']))
+    .addOption(
+      new Option('--sync <mode>', 'when the broker syncs to disk').choices(['interval', 'always']),
+    )
     .option('--tls-cert <file>', 'certificate of the broker')
     .option('--tls-key <file>', 'its key')
     .option('--tls-ca <file>', 'CA that clients verify it with')
@@ -109,7 +117,10 @@ function lifecycleVerbs(
     .option('--server <url>', 'a broker that runs elsewhere')
     .action(async (o: UpOptions) => {
       const { leaseTtl, ...rest } = o;
-      await up(context(o), { ...rest, ...(leaseTtl === undefined ? {} : { leaseTtlMs: leaseTtl }) });
+      await up(context(o), {
+        ...rest,
+        ...(leaseTtl === undefined ? {} : { leaseTtlMs: leaseTtl }),
+      });
     });
   verb(p, 'down', 'stop daemon, manager and broker, in this order')
     .option('--keep-broker', 'leave the broker running')
@@ -119,12 +130,13 @@ function lifecycleVerbs(
   verb(p, 'status', 'what serves, since when, why not; exit 0 only when all is well').action(
     async (o: Globals) => setExit(await status(mesh(o))),
   );
-  verb(p, 'manager', 'renew the standing credentials, in the foreground')
-    .action(async (o: Globals) => {
+  verb(p, 'manager', 'renew the standing credentials, in the foreground').action(
+    async (o: Globals) => {
       const stop = new AbortController();
       for (const s of ['SIGTERM', 'SIGINT'] as const) process.once(s, () => stop.abort());
       await runManager(context(o), stop.signal);
-    });
+    },
+  );
 }
 
 interface AgentOptions extends Globals {
@@ -150,19 +162,29 @@ function adminVerbs(verb: Verb, p: Command, mesh: Mesh): void {
   verb(agent, 'renew <name>', 'a fresh credential of the same lifecycle').action(
     async (name: string, o: Globals) => renewAgent(mesh(o), name),
   );
-  verb(agent, 'retire <name>', 'its whole footprint goes').action(async (name: string, o: Globals) =>
-    retireAgent(mesh(o), name),
+  verb(agent, 'retire <name>', 'its whole footprint goes').action(
+    async (name: string, o: Globals) => retireAgent(mesh(o), name),
   );
   verb(agent, 'list', 'every lifecycle, retired ones included').action(async (o: Globals) =>
     listAgents(mesh(o)),
   );
   const channel = p.command('channel').description('channel configuration');
   verb(channel, 'set <channel>', 'set its delivery class')
-    .addOption(new Option('--class <class>', 'live or durable').choices(['live', 'durable']).makeOptionMandatory())
-    .action(async (ch: string, o: Globals & { class: 'live' | 'durable' }) => channelSet(mesh(o), ch, o.class));
-  verb(channel, 'list', 'every configured channel').action(async (o: Globals) => channelList(mesh(o)));
+    .addOption(
+      new Option('--class <class>', 'live or durable')
+        .choices(['live', 'durable'])
+        .makeOptionMandatory(),
+    )
+    .action(async (ch: string, o: Globals & { class: 'live' | 'durable' }) =>
+      channelSet(mesh(o), ch, o.class),
+    );
+  verb(channel, 'list', 'every configured channel').action(async (o: Globals) =>
+    channelList(mesh(o)),
+  );
   const timers = p.command('timers').description('armed broker schedules');
-  verb(timers, 'list', 'what is armed and when it is due').action(async (o: Globals) => timersList(mesh(o)));
+  verb(timers, 'list', 'what is armed and when it is due').action(async (o: Globals) =>
+    timersList(mesh(o)),
+  );
   verb(timers, 'arm', 'make a checkpoint and its timer, and wait for the fire')
     .option('--in <duration>', 'due in', duration, 3_000)
     .action(async (o: Globals & { in: number }) => timersArm(mesh(o), o.in));
@@ -196,26 +218,28 @@ function memberVerbs(verb: Verb, p: Command, mesh: Mesh, setExit: SetExit): void
   as(verb(p, 'post <channel> <text>', 'post; prints the receipt'))
     .option('--mention <name>', 'mention somebody; repeatable', list)
     .option('--data <json>', 'a data part')
-    .action(async (ch: string, text: string, o: AsOptions & { mention?: string[]; data?: string }) =>
-      post(mesh(o), ch, text, o.as, {
-        ...(o.mention === undefined ? {} : { mention: o.mention }),
-        ...(o.data === undefined ? {} : { data: o.data }),
-      }),
+    .action(
+      async (ch: string, text: string, o: AsOptions & { mention?: string[]; data?: string }) =>
+        post(mesh(o), ch, text, o.as, {
+          ...(o.mention === undefined ? {} : { mention: o.mention }),
+          ...(o.data === undefined ? {} : { data: o.data }),
+        }),
     );
   as(verb(p, 'inbox', 'read and confirm what waits'))
     .option('--follow', 'stay and show what comes')
     .option('--peek', 'show without confirming')
     .option('--max <n>', 'at most so many', whole(1))
     .option('--wait <duration>', 'wait so long for the first', duration)
-    .action(async (o: AsOptions & { follow?: boolean; peek?: boolean; max?: number; wait?: number }) =>
-      setExit(
-        await inbox(mesh(o), o.as, {
-          ...(o.follow === undefined ? {} : { follow: o.follow }),
-          ...(o.peek === undefined ? {} : { peek: o.peek }),
-          ...(o.max === undefined ? {} : { max: o.max }),
-          ...(o.wait === undefined ? {} : { waitMs: o.wait }),
-        }),
-      ),
+    .action(
+      async (o: AsOptions & { follow?: boolean; peek?: boolean; max?: number; wait?: number }) =>
+        setExit(
+          await inbox(mesh(o), o.as, {
+            ...(o.follow === undefined ? {} : { follow: o.follow }),
+            ...(o.peek === undefined ? {} : { peek: o.peek }),
+            ...(o.max === undefined ? {} : { max: o.max }),
+            ...(o.wait === undefined ? {} : { waitMs: o.wait }),
+          }),
+        ),
     );
 }
 

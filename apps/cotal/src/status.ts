@@ -59,7 +59,10 @@ async function daemonAnswer(mesh: MeshContext): Promise<Answer> {
   if (mesh.record.mode === 'open') return { data: undefined, failure: undefined };
   try {
     const data = await askStatus(mesh);
-    return { data, failure: data === undefined ? 'nobody answers as holder of the lease' : undefined };
+    return {
+      data,
+      failure: data === undefined ? 'nobody answers as holder of the lease' : undefined,
+    };
   } catch (e) {
     return { data: undefined, failure: isPlane3Error(e) ? `${e.code}: ${e.message}` : String(e) };
   }
@@ -72,11 +75,19 @@ function daemonPart(
 ) {
   const pid = process.kind === 'running' ? process.pid : (data?.pid ?? null);
   if (mesh.record.mode === 'open')
-    return { state: 'serving', reason: 'open mode is live only: no daemon', incarnation: null, pid, since: null, lease: null };
+    return {
+      state: 'serving',
+      reason: 'open mode is live only: no daemon',
+      incarnation: null,
+      pid,
+      since: null,
+      lease: null,
+    };
   if (data === undefined)
     return {
       state: 'down',
-      reason: process.kind === 'running' ? `alive, not serving (${failure})` : (failure ?? 'not running'),
+      reason:
+        process.kind === 'running' ? `alive, not serving (${failure})` : (failure ?? 'not running'),
       incarnation: process.kind === 'running' ? process.incarnation : null,
       pid,
       since: null,
@@ -94,19 +105,33 @@ function daemonPart(
 
 async function brokerPart(mesh: MeshContext) {
   const url = mesh.record.server;
-  if (mesh.record.broker === 'external') return { state: 'serving', url, version: null, pid: null, reason: 'not ours' };
+  if (mesh.record.broker === 'external')
+    return { state: 'serving', url, version: null, pid: null, reason: 'not ours' };
   const found = await findBroker(mesh.paths.brokerPid);
   if (found.kind === 'running')
-    return { state: 'serving', url, version: versionOf(found.record.bin), pid: found.record.pid, reason: null };
+    return {
+      state: 'serving',
+      url,
+      version: versionOf(found.record.bin),
+      pid: found.record.pid,
+      reason: null,
+    };
   const reason = found.kind === 'unprovable' ? found.detail : 'not running';
-  return { state: found.kind === 'unprovable' ? 'unknown' : 'down', url, version: null, pid: null, reason };
+  return {
+    state: found.kind === 'unprovable' ? 'unknown' : 'down',
+    url,
+    version: null,
+    pid: null,
+    reason,
+  };
 }
 
 /** The version is in the path of our own cache and packages; otherwise the daemon tells it. */
 const versionOf = (bin: string): string | null => /v?(\d+\.\d+\.\d+)/.exec(bin)?.[1] ?? null;
 
 async function managerPart(mesh: MeshContext): Promise<PartReport & { pid: number | null }> {
-  if (mesh.record.mode === 'open') return { state: 'serving', since: null, reason: 'open mode', pid: null };
+  if (mesh.record.mode === 'open')
+    return { state: 'serving', since: null, reason: 'open mode', pid: null };
   const file = await readPidFile(mesh.paths.managerPid);
   const isUp = file.kind === 'record' && file.standing === 'proved-ours';
   return {
@@ -148,8 +173,21 @@ function partsOf(data: StatusData | undefined): Record<string, unknown> {
   );
 }
 
-function render(value: { state: string; space: string; daemon: { state: string; reason: string | null; since: string | null }; broker: { state: string; url: string; reason: string | null }; manager: PartReport; parts: Record<string, unknown> }, asOfMs: number): string {
-  const row = (name: string, p: { state: string; since?: string | null; reason?: string | null }) => [
+function render(
+  value: {
+    state: string;
+    space: string;
+    daemon: { state: string; reason: string | null; since: string | null };
+    broker: { state: string; url: string; reason: string | null };
+    manager: PartReport;
+    parts: Record<string, unknown>;
+  },
+  asOfMs: number,
+): string {
+  const row = (
+    name: string,
+    p: { state: string; since?: string | null; reason?: string | null },
+  ) => [
     name,
     p.state,
     p.since == null ? '' : `since ${ago(asOfMs - Date.parse(p.since))}`,

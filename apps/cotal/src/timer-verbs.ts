@@ -4,8 +4,8 @@ import {
   type CheckpointStatus,
   checkpointSpecKey,
   checkpointStatusKey,
-  parseTimer,
   Plane3Error,
+  parseTimer,
   type TimerSubject,
   timerSubject,
 } from '@plane3/protocol';
@@ -55,7 +55,12 @@ export async function timersList(mesh: MeshContext): Promise<void> {
     mesh.out.data(value, () =>
       table(
         ['endpoint', 'timer', 'generation', 'due'],
-        value.map((v) => [v.endpoint, v.timer_id, v.generation ?? '', `${v.due ?? ''}${v.overdue ? ' overdue' : ''}`]),
+        value.map((v) => [
+          v.endpoint,
+          v.timer_id,
+          v.generation ?? '',
+          `${v.due ?? ''}${v.overdue ? ' overdue' : ''}`,
+        ]),
       ),
     );
   } finally {
@@ -79,7 +84,13 @@ export async function timersArm(mesh: MeshContext, inMs: number): Promise<void> 
   const timerId = `trial-${newUid().slice(0, 10)}`;
   const deadline = Date.now() + inMs;
   const subject = (verb: TimerSubject['verb']): string =>
-    timerSubject(mesh.names.prefix, { endpoint: TRIAL_ENDPOINT, instanceId, epoch: '1', timerId, verb });
+    timerSubject(mesh.names.prefix, {
+      endpoint: TRIAL_ENDPOINT,
+      instanceId,
+      epoch: '1',
+      timerId,
+      verb,
+    });
   const records = await minted(mesh, 'record-writer', { endpoint: TRIAL_ENDPOINT });
   const author = await minted(mesh, 'endpoint-author', { endpoint: TRIAL_ENDPOINT, instanceId });
   try {
@@ -89,8 +100,14 @@ export async function timersArm(mesh: MeshContext, inMs: number): Promise<void> 
     });
     proved(await author.link.subscribe(subject('fire'), (m) => fired(m.data)));
     const status: CheckpointStatus = { state: 'waiting', deadlineGeneration: 1, deadline };
-    await records.write(bucketSubject(mesh.names.buckets.records, checkpointSpecKey(TRIAL_ENDPOINT, timerId)), { kind: 'trial' });
-    await records.write(bucketSubject(mesh.names.buckets.records, checkpointStatusKey(TRIAL_ENDPOINT, timerId)), status);
+    await records.write(
+      bucketSubject(mesh.names.buckets.records, checkpointSpecKey(TRIAL_ENDPOINT, timerId)),
+      { kind: 'trial' },
+    );
+    await records.write(
+      bucketSubject(mesh.names.buckets.records, checkpointStatusKey(TRIAL_ENDPOINT, timerId)),
+      status,
+    );
     await author.write(subject('schedule'), { v: 1, timerId, generation: 1, deadline });
     mesh.out.note(`requested ${timerId}, due in ${ago(inMs)}`);
     const body = await within(fire, inMs + FIRE_SLACK_MS);
@@ -99,7 +116,12 @@ export async function timersArm(mesh: MeshContext, inMs: number): Promise<void> 
       bucketSubject(mesh.names.buckets.records, checkpointStatusKey(TRIAL_ENDPOINT, timerId)),
       { ...status, state: 'expired' },
     );
-    const value = { timer_id: timerId, fired: true, late_ms: lateMs, generation: generationOf(body) ?? null };
+    const value = {
+      timer_id: timerId,
+      fired: true,
+      late_ms: lateMs,
+      generation: generationOf(body) ?? null,
+    };
     mesh.out.data(value, () => `${timerId} fired, ${lateMs} ms after it was due`);
   } finally {
     await Promise.all([records.close(), author.close()]);
@@ -131,12 +153,21 @@ async function minted<P extends ProfileName>(
   mesh: MeshContext,
   profile: P,
   args: ProfileArguments[P],
-): Promise<{ link: Link; write(subject: string, value: unknown): Promise<void>; close(): Promise<void> }> {
+): Promise<{
+  link: Link;
+  write(subject: string, value: unknown): Promise<void>;
+  close(): Promise<void>;
+}> {
   const trust = new TrustStore(mesh.root).open(mesh.space);
   const m = await mint({ trust, names: mesh.names, profile, args, lifetimeMs: 3_600_000 });
   const creds = new TextEncoder().encode(m.creds);
   const { servers, transport } = mesh;
-  const link = await Link.open({ name: `cotal ${profile}`, servers, transport, credentials: () => creds });
+  const link = await Link.open({
+    name: `cotal ${profile}`,
+    servers,
+    transport,
+    credentials: () => creds,
+  });
   const publisher = new Publisher(link);
   return {
     link,

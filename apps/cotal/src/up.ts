@@ -4,16 +4,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { readPidFile, takeStartLock } from '@plane3/broker';
 import { Link } from '@plane3/link';
 import { type Outcome, Plane3Error } from '@plane3/protocol';
-import {
-  type MeshRecord,
-  type StreamReport,
-  streamSpecs,
-  type Trust,
-  TrustStore,
-} from '@plane3/space';
+import { type MeshRecord, type StreamReport, streamSpecs, TrustStore } from '@plane3/space';
 import { provisionStreams, requireWhole, writeDefaults } from '@plane3/space/nats';
 import { decideRecord, ensureBroker, type UpFlags } from './broker-step.ts';
-import { type Context, type MeshContext, openMeshContext, transportOf, withAdmin } from './context.ts';
+import {
+  type Context,
+  type MeshContext,
+  openMeshContext,
+  transportOf,
+  withAdmin,
+} from './context.ts';
 import { renewStanding } from './credentials.ts';
 import { ensureDaemon } from './daemon-step.ts';
 import { down } from './down.ts';
@@ -44,8 +44,18 @@ async function upOpen(ctx: Context, wanted: MeshRecord): Promise<void> {
     transport: transportOf(record),
   });
   try {
-    const specs = streamSpecs(ctx.names, { replicas: record.replicas, leaseTtlMs: record.leaseTtlMs });
-    requireWhole(proved(await provisionStreams(link, specs.filter((s) => s.account === 'space'))));
+    const specs = streamSpecs(ctx.names, {
+      replicas: record.replicas,
+      leaseTtlMs: record.leaseTtlMs,
+    });
+    requireWhole(
+      proved(
+        await provisionStreams(
+          link,
+          specs.filter((s) => s.account === 'space'),
+        ),
+      ),
+    );
     proved(await writeDefaults(link, ctx.names, 'live'));
   } finally {
     await link.close();

@@ -15,7 +15,6 @@ export interface Connections {
   readonly lease: Link;
   readonly spaceWrites: Publisher;
   readonly vaultWrites: Publisher;
-  readonly leaseWrites: Publisher;
   /** How long the oldest loss of one of them lasts; undefined while all stand. */
   brokenSinceMs(): number | undefined;
   close(): Promise<void>;
@@ -43,17 +42,15 @@ export async function openConnections(mesh: Mesh, log: Logger): Promise<Connecti
     const space = await open('space', mesh.delivery);
     const spaceWrites = new Publisher(space);
     const vaultWrites = new Publisher(vault);
-    const leaseWrites = new Publisher(lease);
     return {
       space,
       vault,
       lease,
       spaceWrites,
       vaultWrites,
-      leaseWrites,
       brokenSinceMs: () => (lost.size === 0 ? undefined : Math.min(...lost.values())),
       close: async () => {
-        for (const p of [spaceWrites, vaultWrites, leaseWrites]) p.close();
+        for (const p of [spaceWrites, vaultWrites]) p.close();
         await Promise.all(opened.map((l) => l.close()));
       },
     };

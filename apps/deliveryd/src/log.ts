@@ -1,3 +1,5 @@
+import { mkdirSync } from 'node:fs';
+import path from 'node:path';
 import { type DestinationStream, type Logger, pino } from 'pino';
 
 export type { Logger } from 'pino';
@@ -23,4 +25,21 @@ export function createLogger(o: {
     },
     o.destination ?? pino.destination({ fd: 2, sync: true }),
   );
+}
+
+/** To standard error, and appended to `file`, so that the reason of an end outlives the terminal. */
+export function createFileLogger(o: {
+  readonly space: string;
+  readonly level: string;
+  readonly file: string;
+}): Logger {
+  mkdirSync(path.dirname(o.file), { recursive: true });
+  const streams = pino.multistream([
+    {
+      level: 'trace',
+      stream: pino.destination({ dest: o.file, append: true, sync: true, mode: 0o640 }),
+    },
+    { level: 'trace', stream: pino.destination({ fd: 2, sync: true }) },
+  ]);
+  return createLogger({ space: o.space, level: o.level, destination: streams });
 }

@@ -60,7 +60,10 @@ function transportOf(settings: Settings, recorded: RecordedTransport | undefined
   const wanted = settings.tls === true || settings.tlsCa !== undefined;
   if (recorded?.kind === 'tls' || wanted) {
     const base = recorded?.kind === 'tls' ? recorded : { kind: 'tls' as const };
-    return defined({ ...base, ...(settings.tlsCa === undefined ? {} : { caFile: settings.tlsCa }) });
+    return defined({
+      ...base,
+      ...(settings.tlsCa === undefined ? {} : { caFile: settings.tlsCa }),
+    });
   }
   return { kind: 'plain' };
 }

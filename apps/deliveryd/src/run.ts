@@ -1,11 +1,8 @@
-import { closeSync, mkdirSync, openSync } from 'node:fs';
-import path from 'node:path';
 import { ERRORS, isPlane3Error, Plane3Error } from '@plane3/protocol';
 import { spacePaths } from '@plane3/space';
 import { Command, CommanderError } from 'commander';
-import { pino } from 'pino';
 import { startDelivery } from './delivery.ts';
-import { createLogger, type Logger } from './log.ts';
+import { createFileLogger, type Logger } from './log.ts';
 import { ProcessRecord } from './process-record.ts';
 import { resolveSettings, type Settings, type SettingsInput } from './settings.ts';
 
@@ -31,7 +28,10 @@ function parse(argv: readonly string[]): { flags: SettingsInput; file: string | 
   c.parse([...argv], { from: 'user' });
   const { config, ...flags } = c.opts<Record<string, unknown>>();
   for (const key of ['root', 'shard', 'shards'])
-    if (c.getOptionValueSource(key) === 'default' && `DELIVERYD_${key.toUpperCase()}` in process.env)
+    if (
+      c.getOptionValueSource(key) === 'default' &&
+      `DELIVERYD_${key.toUpperCase()}` in process.env
+    )
       delete flags[key];
   return { flags, file: typeof config === 'string' ? config : process.env['DELIVERYD_CONFIG'] };
 }
@@ -45,7 +45,11 @@ export async function runDeliveryd(argv: readonly string[]): Promise<number> {
   } catch (e) {
     return reportStartFailure(e);
   }
-  const log = fileLogger(settings);
+  const log = createFileLogger({
+    space: settings.space,
+    level: settings.logLevel,
+    file: spacePaths(settings.root, settings.space).deliveryLog,
+  });
   try {
     return await serve(settings, log);
   } catch (e) {
@@ -117,18 +121,6 @@ function armSignals(log: Logger): SignalStop {
       for (const s of signals) process.off(s, handler);
     },
   };
-}
-
-/** To standard error (pretty on a terminal) and to the log of the space that it serves. */
-function fileLogger(settings: Settings): Logger {
-  const file = spacePaths(settings.root, settings.space).deliveryLog;
-  mkdirSync(path.dirname(file), { recursive: true });
-  closeSync(openSync(file, 'a', 0o640));
-  const streams = pino.multistream([
-    { level: 'trace', stream: pino.destination({ dest: file, append: true, sync: true }) },
-    { level: 'trace', stream: pino.destination({ fd: 2, sync: true }) },
-  ]);
-  return createLogger({ space: settings.space, level: settings.logLevel, destination: streams });
 }
 
 function reportStartFailure(e: unknown): number {

@@ -2,7 +2,7 @@ import { ENDPOINT_CODES, type ErrorCode, isId, parsePrincipal } from '@plane3/pr
 import { z } from 'zod';
 import { isDigest } from './digest.ts';
 
-/** Request and reply envelopes (wire contract section 6, SPEC 13). Strict: an unknown field is an error. */
+/** Request and reply envelopes (wire contract section 6, SPEC 13). Unknown fields are errors. */
 export const ENVELOPE_VERSION = 1;
 
 /** Larger requests are refused before they are parsed. */

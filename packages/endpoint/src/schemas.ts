@@ -1,6 +1,6 @@
 import type { JsonSchema } from './schema.ts';
 
-/** The shapes of the `delivery` endpoint's arguments and results (wire contract section 6), closed and inline. */
+/** Arguments and results of the `delivery` endpoint (wire contract section 6), closed and inline. */
 const object = (
   required: Readonly<Record<string, JsonSchema>>,
   optional: Readonly<Record<string, JsonSchema>> = {},
@@ -121,7 +121,7 @@ export const MEMBERS_DATA = object({
 });
 
 export const SETTLED_ARGS = object({ bucket: name, revision: count });
-/** Answered once every change up to `revision` is applied; `applied` is how far the view really is. */
+/** Answered once every change up to `revision` is applied; `applied`: how far the view is. */
 export const SETTLED_DATA = object({ bucket: name, revision: count, applied: count });
 
 const commandDocument = object({

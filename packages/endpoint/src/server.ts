@@ -114,7 +114,7 @@ function readRequest(
   return bad(`${issue?.path.join('.') || 'request'}: ${issue?.message ?? 'invalid'}`, raw);
 }
 
-/** What can be told of a request that has not the right shape, so that its caller gets an answer. */
+/** What can be told of a request of another shape, so that its caller gets an answer. */
 function addresseeOf(at: RequestSubject, raw: unknown): Addressee {
   const r = (typeof raw === 'object' && raw !== null ? raw : {}) as Record<string, unknown>;
   const id = r['id'];

@@ -18,15 +18,23 @@ export function writeCursorIfBehind(s: State, out: Decision[]): void {
   const { cursor } = s;
   const current = cursor?.incarnation === s.incarnation && cursor.seq >= s.completed;
   if (current) return;
+  s.cursorOpen = { incarnation: s.incarnation, seq: s.completed, ...floors(s) };
+  out.push({ kind: 'write-cursor', cursor: s.cursorOpen });
+}
+
+/**
+ * Below what sequence of either store nothing belongs to a later post. What the last recovery
+ * found lies below the floors of the posts that were decided after it, so until those posts are
+ * finished the floors of that time stay.
+ */
+function floors(s: State): { storeFloor: number; deadFloor: number } {
+  if (s.completed < s.foundThrough) return s.recoveredFloors;
   const next = s.window.at(s.finished);
-  const floor = next?.storeFloor ?? s.storeSeq;
-  s.cursorOpen = {
-    incarnation: s.incarnation,
-    seq: s.completed,
-    storeFloor: s.late === undefined ? floor : Math.min(floor, s.late.storeSeq - 1),
+  const storeFloor = next?.storeFloor ?? s.storeSeq;
+  return {
+    storeFloor: s.late === undefined ? storeFloor : Math.min(storeFloor, s.late.storeSeq - 1),
     deadFloor: next?.deadFloor ?? s.deadSeq,
   };
-  out.push({ kind: 'write-cursor', cursor: s.cursorOpen });
 }
 
 /**

@@ -69,6 +69,7 @@ export const initial = (
   unresolved: [],
   late: undefined,
   foundThrough: 0,
+  recoveredFloors: { storeFloor: 0, deadFloor: 0 },
   evictedThrough: 0,
   recoveriesInARow: 0,
   sourcePending: 0,
@@ -182,6 +183,10 @@ function onRecovered(
   s.slots = event.slots;
   s.buried = event.buried;
   s.foundThrough = event.foundThrough;
+  s.recoveredFloors = {
+    storeFloor: event.cursor?.storeFloor ?? 0,
+    deadFloor: event.cursor?.deadFloor ?? 0,
+  };
   s.late = undefined;
   s.storeSeq = event.storeSeq;
   s.deadSeq = event.deadSeq;
@@ -195,9 +200,11 @@ function onRecovered(
 
 function onStop(s: State, out: Decision[]): void {
   if (s.phase === 'stopped' || s.phase === 'stopping') return;
+  // After a drain the window is forgotten, and with it what a cursor would have to say.
+  const windowStands = s.phase === 'running' || s.phase === 'draining';
   halt(s, out);
   s.phase = 'stopping';
   s.reason = { trouble: 'requested', detail: '' };
-  writeCursorIfBehind(s, out);
+  if (windowStands) writeCursorIfBehind(s, out);
   goOnWhenDrained(s, out);
 }

@@ -239,6 +239,8 @@ export interface State {
   late: { readonly seq: number; readonly storeSeq: number } | undefined;
   /** No post above this is in `slots` or `buried`. */
   foundThrough: number;
+  /** Floors of the cursor that the last recovery read. */
+  recoveredFloors: { readonly storeFloor: number; readonly deadFloor: number };
   evictedThrough: number;
   /** Members of writes that nobody could answer for; resolved by the next scan. */
   unresolved: LifecycleKey[];

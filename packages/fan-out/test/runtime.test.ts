@@ -423,3 +423,37 @@ describe('start and stop', () => {
     expect(await w.settle(fanOut)).toBe(true);
   });
 });
+
+test('S140 a daemon that crashes again and again on one post, each time outside the duplicate window, stores it once', async () => {
+  const w = team();
+  let puts = 0;
+  w.inbox.fault = (op) => (op === 'put' && ++puts % 2 === 0 ? 'not-done' : 'none');
+  say(w);
+  for (let i = 0; i < 6; i++) {
+    const f = await w.started({ settings: { limits: { copiesOpenMax: 1 } } });
+    await breathe();
+    f['term'].over = true;
+    w.inbox.forgetIds();
+  }
+  w.inbox.fault = () => 'none';
+  const last = await w.started();
+  expect(await w.settle(last)).toBe(true);
+  expect(w.copies().sort()).toEqual([`1>${key('bob')}/1`, `1>${key('carol')}/2`]);
+});
+
+test('a stop during the back-off writes no cursor over copies that it has forgotten', async () => {
+  const w = team();
+  let lostCursors = 0;
+  w.inbox.fault = (op) => (op === 'cursor' && lostCursors-- > 0 ? 'lost-answer' : 'none');
+  const f = await w.started();
+  lostCursors = 1;
+  say(w);
+  say(w);
+  await breathe();
+  expect(phaseOf(f)).toBe('backing-off');
+  await f.stop();
+  w.inbox.forgetIds();
+  const next = await w.started();
+  expect(await w.settle(next)).toBe(true);
+  expect(w.copies()).toHaveLength(4);
+});

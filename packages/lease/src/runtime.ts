@@ -67,14 +67,7 @@ export class LeaseRuntime {
    */
   acquire(o: { readonly waitMs?: number } = {}): Promise<Acquired> {
     if (this.#closing) return Promise.resolve(cancelled);
-    this.#acquiring ??= this.#acquire(o.waitMs ?? 0)
-      .then((a) => {
-        if (a.kind === 'refused') this.#stop();
-        return a;
-      })
-      .finally(() => {
-        this.#acquiring = undefined;
-      });
+    this.#acquiring ??= this.#tryAcquire(o.waitMs ?? 0);
     return this.#acquiring;
   }
 
@@ -147,6 +140,17 @@ export class LeaseRuntime {
       expiry: this.#proof?.verdict ?? 'pending',
       ...this.#counts,
     };
+  }
+
+  async #tryAcquire(waitMs: number): Promise<Acquired> {
+    let a: Acquired | undefined;
+    try {
+      a = await this.#acquire(waitMs);
+      return a;
+    } finally {
+      this.#acquiring = undefined;
+      if (a?.kind !== 'held') this.#stop();
+    }
   }
 
   async #acquire(waitMs: number): Promise<Acquired> {

@@ -4,6 +4,7 @@
  */
 export const API_CODE = {
   noMessageFound: 10037,
+  sequenceNotFound: 10043,
   streamNotFound: 10059,
   consumerNotFound: 10014,
   consumerDoesNotExist: 10149,
@@ -29,6 +30,7 @@ const NOT_FOUND: ReadonlySet<number> = new Set([
   C.consumerNotFound,
   C.consumerDoesNotExist,
   C.noMessageFound,
+  C.sequenceNotFound,
 ]);
 const CONFLICT: ReadonlySet<number> = new Set([
   C.consumerExists,

@@ -2,7 +2,7 @@ import type { ConsumerConfig, ConsumerInfo, StreamInfo } from '@nats-io/jetstrea
 import type { Msg } from '@nats-io/nats-core';
 import { done, type Outcome, refused, unknown } from '@plane3/protocol';
 import { API_CODE, type ApiError, apiRefusalOf, detailOf, isTransient } from './api-codes.ts';
-import { type Batch, DirectBatch } from './direct-batch.ts';
+import { type BatchRead, DirectBatch } from './direct-batch.ts';
 import type { Link } from './link.ts';
 import { type Replies, type ReplyFailure, type ReplySink, repliesOf } from './replies.ts';
 import { type ApiMessage, fromApi, type StoredMessage } from './stored-message.ts';
@@ -13,7 +13,7 @@ export type ApiRefusal = 'not-found' | 'permission-denied' | 'conflict' | 'rejec
 export type NamedConsumerConfig = Partial<ConsumerConfig> &
   ({ durable_name: string } | { name: string });
 
-const TIMEOUT_MS = 2_000;
+export const API_TIMEOUT_MS = 2_000;
 const NO_RESPONDERS = 503;
 /** A page holds up to 100,000 subjects. */
 const SUBJECT_PAGES_MAX = 100;
@@ -30,7 +30,7 @@ export class JetStreamApi implements ReplySink<Settle> {
 
   constructor(link: Link, o: { readonly timeoutMs?: number } = {}) {
     this.#replies = repliesOf(link);
-    this.#timeoutMs = o.timeoutMs ?? TIMEOUT_MS;
+    this.#timeoutMs = o.timeoutMs ?? API_TIMEOUT_MS;
   }
 
   /** Any call: `operation` is what follows `$JS.API.`. */
@@ -106,7 +106,7 @@ export class JetStreamApi implements ReplySink<Settle> {
     fromSeq: number,
     batchMax: number,
     bytesMax?: number,
-  ): Promise<Outcome<Batch, ApiRefusal>> {
+  ): Promise<Outcome<BatchRead, ApiRefusal>> {
     return new Promise((ok) => {
       const payload = {
         seq: Math.max(fromSeq, 1),
@@ -128,6 +128,7 @@ export class JetStreamApi implements ReplySink<Settle> {
     if (parsed.kind === 'unknown') return parsed;
     const { error } = parsed;
     if (isTransient(error)) return unknown(detailOf(error));
+    if (error.err_code === API_CODE.sequenceNotFound) return done(false);
     if (error.err_code !== API_CODE.messageDeleteFailed)
       return refused(apiRefusalOf(error), detailOf(error));
     // One code for "not there" and for a store that failed: look.
@@ -160,11 +161,13 @@ export class JetStreamApi implements ReplySink<Settle> {
     return this.#consumer(stream, config, 'create');
   }
 
+  /** Changes what is given and keeps the rest, the position too. */
   consumerUpdate(
     stream: string,
-    config: NamedConsumerConfig,
+    name: string,
+    config: Partial<ConsumerConfig>,
   ): Promise<Outcome<ConsumerInfo, ApiRefusal>> {
-    return this.#consumer(stream, config, 'update');
+    return this.#consumer(stream, { name, ...config }, 'update');
   }
 
   /** False: there was none. */

@@ -13,7 +13,7 @@ export type ViewState = 'loading' | 'current' | 'stale' | 'stopped';
 
 export interface ViewOptions<T> {
   /** `undefined`: malformed. Such a row counts as absent, also where a good one stood before. */
-  readonly parse: (bytes: Uint8Array) => T | undefined;
+  readonly parse: (bytes: Uint8Array, key: string) => T | undefined;
   /** Keys to follow, with wildcards as in subjects. Default all. */
   readonly keyFilter?: string;
   /** Default 1 s. */
@@ -65,7 +65,7 @@ export class BucketView<T> {
   #announced: ViewState = 'loading';
   #loaded = false;
   #stopped = false;
-  /** Loads begun; for tests and for status. */
+  /** How often it began to load. */
   loads = 0;
   /** Why it loaded anew last. */
   lastLoss = '';
@@ -94,9 +94,7 @@ export class BucketView<T> {
       await this.#feed.close();
       return loaded;
     }
-    this.#unlisten = this.#link.onEvent((e) => {
-      if (e.kind === 'reconnected') this.#lose('reconnected');
-    });
+    this.#unlisten = this.#link.onRestored(() => this.#lose('reconnected'));
     const tickMs = Math.min(this.#checkEveryMs, this.#freshnessMs / 4);
     this.#ticker = setInterval(() => this.#announce(), tickMs);
     this.#ticker.unref();
@@ -107,15 +105,15 @@ export class BucketView<T> {
   get(key: string): ViewRow<T> | undefined {
     return this.#rows.get(key);
   }
-  entries(): Iterable<[string, ViewRow<T>]> {
+  entries(): IterableIterator<[string, ViewRow<T>]> {
     return this.#rows.entries();
   }
   get size(): number {
     return this.#rows.size;
   }
-  /** Rows whose value could not be read; they count as absent. */
-  get malformed(): number {
-    return this.#rows.malformed;
+  /** Rows seen that are none: unreadable, or made by the broker. They count as absent. */
+  get foreign(): number {
+    return this.#rows.foreign;
   }
   /** Every change up to this sequence of the bucket's stream is applied. */
   get revision(): number {

@@ -3,96 +3,122 @@ import {
   bucketStream,
   bucketSubject,
   done,
+  HEADER,
   type Outcome,
   refused,
 } from '@plane3/protocol';
-import { type ApiRefusal, JetStreamApi, type StoredMessage } from './api.ts';
+import { type ApiRefusal, JetStreamApi } from './api.ts';
+import type { HeaderList } from './header-block.ts';
 import type { Link } from './link.ts';
-import type { HeaderList, Publisher, PublishRefusal } from './publisher.ts';
+import { Publisher, type PublishRefusal } from './publisher.ts';
+import type { StoredMessage } from './stored-message.ts';
 
 export interface KvEntry {
   readonly key: string;
   readonly value: Uint8Array;
-  /** Stream sequence of this value: what compare-and-set compares with. */
   readonly revision: number;
+  /** When it was written, RFC 3339 with nanoseconds. */
   readonly time: string;
 }
 
-export const OPERATION_HEADER = 'KV-Operation';
-export const MARKER_HEADER = 'Nats-Marker-Reason';
+const OPERATION = 'KV-Operation';
+const MARKER_REASON = 'Nats-Marker-Reason';
+type WithHeaders = Pick<StoredMessage, 'header'>;
+/** A creation over a marker that changes under it is tried this often. */
+const CREATE_ATTEMPTS_MAX = 3;
 
-/** A marker stands where a value was deleted, purged or expired. */
-export const isMarker = (m: Pick<StoredMessage, 'header'>): boolean =>
-  m.header(OPERATION_HEADER) !== undefined || m.header(MARKER_HEADER) !== undefined;
+/** A row that stands for nothing: a KV delete or purge, or the broker's mark of an expiry. */
+export const isMarker = (m: WithHeaders): boolean =>
+  m.header(OPERATION) !== undefined || m.header(MARKER_REASON) !== undefined;
 
-/** A row that the broker made out of one of its own answers; nobody wrote it as a row. */
-export const isBrokerMade = (m: Pick<StoredMessage, 'header'>): boolean =>
-  BROKER_HEADERS.some((h) => m.header(h) !== undefined);
+/**
+ * A row that bears headers which only the broker sets: it is one of the broker's own answers, put there
+ * through the reply subject of somebody's publish. Nobody wrote it as a row.
+ */
+export const isBrokerMade = (m: WithHeaders): boolean =>
+  BROKER_HEADERS.some((name) => m.header(name) !== undefined);
 
-/** Leader reads and compare-and-set writes of one bucket. */
+/**
+ * Leader reads and compare-and-set on one bucket, by the KV subjects `$KV.<bucket>.<key>`. A
+ * revision is the sequence in the bucket's stream.
+ */
 export class Bucket {
   readonly name: string;
   readonly stream: string;
   readonly #api: JetStreamApi;
   readonly #publisher: Publisher;
 
-  constructor(link: Link, publisher: Publisher, name: string) {
+  constructor(link: Link, publisher: Publisher | undefined, name: string) {
+    this.#api = new JetStreamApi(link);
+    this.#publisher = publisher ?? new Publisher(link);
     this.name = name;
     this.stream = bucketStream(name);
-    this.#api = new JetStreamApi(link);
-    this.#publisher = publisher;
   }
 
-  /** `undefined` is proved absence, a marker included. */
+  /** `undefined` = proved absent, or deleted. */
   async get(key: string): Promise<Outcome<KvEntry | undefined, ApiRefusal>> {
-    const o = await this.#api.lastOf(this.stream, bucketSubject(this.name, key));
-    if (o.kind !== 'done') return o;
-    const m = o.value;
+    const last = await this.#last(key);
+    if (last.kind !== 'done') return last;
+    const m = last.value;
     if (m === undefined || isMarker(m)) return done(undefined);
     return done({ key, value: m.body, revision: m.seq, time: m.time });
   }
 
+  /** Of whatever was written last under the key, a deletion too; 0 when nothing is stored. */
+  async lastRevision(key: string): Promise<Outcome<number, ApiRefusal>> {
+    const last = await this.#last(key);
+    return last.kind === 'done' ? done(last.value?.seq ?? 0) : last;
+  }
+
   /**
-   * Writes `value`. `expected` 0: the key must not exist (a marker counts as absent); a number:
-   * its revision must still be that one; undefined: whatever is there. Answers the new revision.
+   * Writes and answers the new revision. With `expectedRevision` only if the key's last revision is
+   * that one, else `wrong-sequence`. 0 = there must be no value: nothing stored, or a deletion.
+   * `ttlSeconds` needs a bucket that allows it; every write sets it anew.
    */
   async put(
     key: string,
     value: Uint8Array,
-    expected?: number,
+    expectedRevision?: number,
     o: { readonly ttlSeconds?: number } = {},
   ): Promise<Outcome<number, PublishRefusal>> {
-    const ttl: HeaderList = o.ttlSeconds === undefined ? [] : [['Nats-TTL', `${o.ttlSeconds}s`]];
-    const first = await this.#write(key, value, expected, ttl);
-    if (expected !== 0 || first.kind !== 'refused' || first.reason !== 'wrong-sequence')
-      return first;
-    const last = await this.#api.lastOf(this.stream, bucketSubject(this.name, key));
-    if (last.kind === 'unknown') return last;
-    if (last.kind === 'refused') return refused('rejected', last.detail);
-    if (last.value === undefined || !isMarker(last.value)) return first;
-    return this.#write(key, value, last.value.seq, ttl);
+    const ttl: HeaderList = o.ttlSeconds === undefined ? [] : [[HEADER.ttl, `${o.ttlSeconds}s`]];
+    let expected = expectedRevision;
+    for (let attempt = 1; ; attempt++) {
+      const written = await this.#write(key, value, expected, ttl);
+      const refusedAsExisting = written.kind === 'refused' && written.reason === 'wrong-sequence';
+      if (!refusedAsExisting || expectedRevision !== 0 || attempt === CREATE_ATTEMPTS_MAX)
+        return written;
+      const last = await this.#last(key);
+      if (last.kind === 'unknown') return last;
+      if (last.kind === 'refused') return written;
+      const m = last.value;
+      if (m !== undefined && !isMarker(m)) return written;
+      expected = m?.seq ?? 0;
+    }
   }
 
-  /** Leaves a delete marker, by compare-and-set where `expected` is given. */
-  remove(key: string, expected?: number): Promise<Outcome<number, PublishRefusal>> {
-    return this.#write(key, new Uint8Array(), expected, [[OPERATION_HEADER, 'DEL']]);
+  /** Writes a KV delete marker; with `expectedRevision` by compare-and-set. */
+  remove(key: string, expectedRevision?: number): Promise<Outcome<number, PublishRefusal>> {
+    return this.#write(key, new Uint8Array(0), expectedRevision, [[OPERATION, 'DEL']]);
   }
 
   async #write(
     key: string,
     value: Uint8Array,
     expected: number | undefined,
-    extra: HeaderList,
+    more: HeaderList,
   ): Promise<Outcome<number, PublishRefusal>> {
-    const cas: HeaderList =
-      expected === undefined ? [] : [['Nats-Expected-Last-Subject-Sequence', String(expected)]];
-    const headers = [...cas, ...extra];
+    const headers: HeaderList =
+      expected === undefined ? more : [[HEADER.expectSubjectSeq, String(expected)], ...more];
     const subject = bucketSubject(this.name, key);
-    const o = await this.#publisher.publish(
-      subject,
-      value,
-      headers.length > 0 ? headers : undefined,
-    );
-    return o.kind === 'done' ? done(o.value.seq) : o;
+    const stored = await this.#publisher.publish(subject, value, headers);
+    if (stored.kind !== 'done') return stored;
+    if (stored.value.stream !== this.stream)
+      return refused('no-stream', `${subject} is stored in ${stored.value.stream}`);
+    return done(stored.value.seq);
+  }
+
+  #last(key: string): Promise<Outcome<StoredMessage | undefined, ApiRefusal>> {
+    return this.#api.lastOf(this.stream, bucketSubject(this.name, key));
   }
 }

@@ -3,7 +3,7 @@ import { done, type Outcome, refused, unknown } from '@plane3/protocol';
 import type { ReplyFailure, ReplySink } from './replies.ts';
 import { fromDirect, type StoredMessage } from './stored-message.ts';
 
-export interface Batch {
+export interface BatchRead {
   readonly messages: StoredMessage[];
   /** The broker said that nothing further matches. */
   readonly complete: boolean;
@@ -18,10 +18,10 @@ const NO_RESPONDERS = 503;
 /** Collects the messages of one batched direct get and proves that none is missing. */
 export class DirectBatch implements ReplySink<unknown> {
   readonly #messages: StoredMessage[] = [];
-  readonly #settle: (o: Outcome<Batch, Refusal>) => void;
+  readonly #settle: (o: Outcome<BatchRead, Refusal>) => void;
   #lastSeq = 0;
 
-  constructor(settle: (o: Outcome<Batch, Refusal>) => void) {
+  constructor(settle: (o: Outcome<BatchRead, Refusal>) => void) {
     this.#settle = settle;
   }
 

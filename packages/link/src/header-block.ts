@@ -1,6 +1,6 @@
 import type { MsgHdrs } from '@nats-io/nats-core';
 
-export type HeaderPairs = readonly (readonly [name: string, value: string])[];
+export type HeaderList = readonly (readonly [name: string, value: string])[];
 
 const START = 'NATS/1.0\r\n';
 const BREAK = /[\r\n]/;
@@ -11,7 +11,7 @@ const NAME = /^[!-9;-~]+$/;
  * through a canonical form and a map, which costs several times the publish itself.
  * `undefined` where a name or value would break out of its line.
  */
-export function encodeHeaders(pairs: HeaderPairs): Uint8Array | undefined {
+export function encodeHeaders(pairs: HeaderList): Uint8Array | undefined {
   let text = START;
   for (const [name, value] of pairs) {
     if (BREAK.test(value) || !NAME.test(name)) return undefined;

@@ -1,20 +1,22 @@
 export type { ConsumerConfig, ConsumerInfo, StreamInfo } from '@nats-io/jetstream';
 export type { Msg, MsgHdrs, NatsConnection } from '@nats-io/nats-core';
-export { type ApiRefusal, JetStreamApi, type NamedConsumerConfig } from './api.ts';
+export { API_TIMEOUT_MS, type ApiRefusal, JetStreamApi, type NamedConsumerConfig } from './api.ts';
+export { Bucket, isBrokerMade, isMarker, type KvEntry } from './bucket.ts';
 export { BucketView, type ViewOptions, type ViewState } from './bucket-view.ts';
-export type { Batch } from './direct-batch.ts';
-export type { HeaderPairs } from './header-block.ts';
-export { Bucket, type KvEntry } from './kv.ts';
+export { type CredentialFacts, type CredentialSource, credentialFacts } from './credential.ts';
+export type { BatchRead } from './direct-batch.ts';
+export type { HeaderList } from './header-block.ts';
+export { Link, openLink } from './link.ts';
 export type {
-  Denied,
-  Link,
+  Denial,
+  Denial as Denied,
   LinkEvent,
   LinkEventKind,
   LinkOptions,
   LinkSubscription,
-} from './link.ts';
-export { openLink } from './open-link.ts';
-export { Publisher, type PublishOutcome, type PublishRefusal, type Stored } from './publisher.ts';
+} from './link-types.ts';
+export { type PublishAnswer, Publisher, type PublishRefusal, type Stored } from './publisher.ts';
 export type { StoredMessage } from './stored-message.ts';
-export type { Transport } from './transport.ts';
+export { translate } from './translate.ts';
+export { type Transport, tlsOptions } from './transport.ts';
 export type { ViewRow } from './view-rows.ts';

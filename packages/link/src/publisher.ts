@@ -1,7 +1,7 @@
 import type { Msg } from '@nats-io/nats-core';
 import { done, type Outcome, refused, unknown } from '@plane3/protocol';
 import { type ApiError, detailOf, isTransient, publishRefusalOf } from './api-codes.ts';
-import { asMsgHdrs, encodeHeaders, type HeaderPairs } from './header-block.ts';
+import { asMsgHdrs, encodeHeaders, type HeaderList } from './header-block.ts';
 import type { Link } from './link.ts';
 import { type Replies, type ReplyFailure, type ReplySink, repliesOf } from './replies.ts';
 
@@ -22,8 +22,8 @@ export interface Stored {
   readonly duplicate: boolean;
 }
 
-export type PublishOutcome = Outcome<Stored, PublishRefusal>;
-type OnAnswer = (o: PublishOutcome) => void;
+export type PublishAnswer = Outcome<Stored, PublishRefusal>;
+type OnAnswer = (o: PublishAnswer) => void;
 
 const TIMEOUT_MS = 5_000;
 const WINDOW_MAX = 8_192;
@@ -64,8 +64,8 @@ export class Publisher implements ReplySink<OnAnswer> {
   publish(
     subject: string,
     body: Uint8Array,
-    headers: HeaderPairs | undefined,
-  ): Promise<PublishOutcome> {
+    headers: HeaderList | undefined,
+  ): Promise<PublishAnswer> {
     return new Promise((ok) => this.publishWith(subject, body, headers, ok));
   }
 
@@ -73,7 +73,7 @@ export class Publisher implements ReplySink<OnAnswer> {
   publishWith(
     subject: string,
     body: Uint8Array,
-    headers: HeaderPairs | undefined,
+    headers: HeaderList | undefined,
     onAnswer: OnAnswer,
   ): void {
     if (this.#closed || this.#open >= 2 * this.#windowMax) {
@@ -130,7 +130,7 @@ export class Publisher implements ReplySink<OnAnswer> {
     );
   }
 
-  #settle(onAnswer: OnAnswer, outcome: PublishOutcome): void {
+  #settle(onAnswer: OnAnswer, outcome: PublishAnswer): void {
     this.#open--;
     answer(onAnswer, outcome);
     // One waiter for each place that became free: all at once would overshoot the window.
@@ -139,7 +139,7 @@ export class Publisher implements ReplySink<OnAnswer> {
 }
 
 /** What a caller's callback throws must not end the client's read loop. */
-function answer(onAnswer: OnAnswer, outcome: PublishOutcome): void {
+function answer(onAnswer: OnAnswer, outcome: PublishAnswer): void {
   try {
     onAnswer(outcome);
   } catch (e) {
@@ -149,7 +149,7 @@ function answer(onAnswer: OnAnswer, outcome: PublishOutcome): void {
   }
 }
 
-function outcomeOf(message: Msg): PublishOutcome {
+function outcomeOf(message: Msg): PublishAnswer {
   if (message.data.length === 0 && message.headers?.code === NO_RESPONDERS)
     return refused('no-stream', 'nobody listens on the subject');
   let ack: { stream?: unknown; seq?: unknown; duplicate?: unknown; error?: ApiError };

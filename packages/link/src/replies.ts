@@ -52,10 +52,12 @@ export class Replies {
     this.#link = link;
     this.#prefix = `${link.inboxPrefix}.${randomBytes(16).toString('hex')}.`;
     this.#subscribe();
+    link.onLost(() => this.#failAll('disconnected'));
+    link.onRestored(() => {
+      if (this.#inboxDenied) this.#subscribe();
+    });
     link.onEvent((e) => {
-      if (e.kind === 'disconnected') this.#failAll('disconnected');
-      else if (e.kind === 'reconnected' && this.#inboxDenied) this.#subscribe();
-      else if (e.kind === 'closed') this.#end();
+      if (e.kind === 'closed') clearInterval(this.#timer);
     });
     link.onDenied((d) => {
       if (d.operation === 'publish') this.#failWhere((w) => w.subject === d.subject, 'denied');
@@ -144,11 +146,6 @@ export class Replies {
       this.#waiting.delete(id);
       waiting.sink.onFailure(waiting.token, failure, waiting.subject);
     }
-  }
-
-  #end(): void {
-    clearInterval(this.#timer);
-    this.#failAll('closed');
   }
 }
 

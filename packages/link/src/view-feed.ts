@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { AckPolicy, DeliverPolicy } from '@nats-io/jetstream';
 import { type Msg, nanos } from '@nats-io/nats-core';
-import { BROKER_HEADERS, done, type Outcome, refused } from '@plane3/protocol';
+import { done, type Outcome, refused } from '@plane3/protocol';
 import type { ApiRefusal, JetStreamApi } from './api.ts';
-import { isDeletion } from './kv.ts';
-import type { Link, LinkSubscription } from './link.ts';
+import { isBrokerMade, isMarker } from './bucket.ts';
+import type { Link } from './link.ts';
+import type { LinkSubscription } from './link-types.ts';
 
 /** The broker removes the consumer of a view that is gone after this time. */
 const ABANDONED_AFTER_MS = 30_000;
@@ -127,14 +128,14 @@ export class ViewFeed {
 
   #rowOf(m: Msg, revision: number): Row {
     const { headers } = m;
-    const header = (name: string): string | undefined =>
-      headers?.has(name) ? headers.get(name) : undefined;
-    const deleted = headers !== undefined && isDeletion(header);
+    const message = {
+      header: (name: string) => (headers?.has(name) ? headers.get(name) : undefined),
+    };
     return {
       key: m.subject.slice(this.#keyAt),
       revision,
-      value: deleted ? undefined : m.data,
-      forged: headers !== undefined && BROKER_HEADERS.some((name) => headers.has(name)),
+      value: isMarker(message) ? undefined : m.data,
+      forged: isBrokerMade(message),
     };
   }
 }

@@ -26,20 +26,20 @@ export interface Filling {
 
 /** The contents of a view. No I/O, no clock. */
 export class ViewRows<T> {
-  readonly #parse: (bytes: Uint8Array) => T | undefined;
+  readonly #parse: (bytes: Uint8Array, key: string) => T | undefined;
   readonly #listeners = new Set<ChangeListener<T>>();
   #current = new Contents<T>();
   #highest = 0;
-  malformed = 0;
+  foreign = 0;
 
-  constructor(parse: (bytes: Uint8Array) => T | undefined) {
+  constructor(parse: (bytes: Uint8Array, key: string) => T | undefined) {
     this.#parse = parse;
   }
 
   get(key: string): ViewRow<T> | undefined {
     return this.#current.rows.get(key);
   }
-  entries(): Iterable<[string, ViewRow<T>]> {
+  entries(): IterableIterator<[string, ViewRow<T>]> {
     return this.#current.rows.entries();
   }
   get size(): number {
@@ -93,9 +93,9 @@ export class ViewRows<T> {
 
   #apply(contents: Contents<T>, row: Row): void {
     const usable = row.value !== undefined && !row.forged;
-    const value = usable ? this.#parse(row.value as Uint8Array) : undefined;
+    const value = usable ? this.#parse(row.value as Uint8Array, row.key) : undefined;
     if (value === undefined) {
-      if (row.value !== undefined) this.malformed++;
+      if (row.value !== undefined) this.foreign++;
       contents.rows.delete(row.key);
       contents.blanks.set(row.key, row.revision);
     } else {

@@ -1,7 +1,7 @@
 import { jetstreamManager } from '@nats-io/jetstream';
+import { Bucket, BucketView, JetStreamApi, openLink, Publisher } from '@plane3/link';
 import { startNats } from '@plane3/testkit';
 import { expect, it } from 'vitest';
-import { Bucket, BucketView, JetStreamApi, openLink, Publisher } from '../src/index.ts';
 
 it('smoke', async () => {
   const nats = await startNats();

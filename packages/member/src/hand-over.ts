@@ -47,7 +47,7 @@ export class HandOver {
     this.#head = `${link.inboxPrefix}.${randomBytes(9).toString('hex')}`;
   }
 
-  /** `onCopy` gets each copy as it comes; the answer tells how many came and that there are no more now. */
+  /** `onCopy` gets each copy as it comes; the answer: how many came, and that no more are there. */
   pull(o: PullOptions, onCopy: (m: Msg) => void): Pull {
     const inbox = `${this.#head}.${this.#count++}`;
     let cancel: () => void = () => undefined;

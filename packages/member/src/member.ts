@@ -47,9 +47,9 @@ export interface MemberOptions {
   /** Default: the actor. */
   readonly name?: string;
   readonly role?: string;
-  /** A connection of the host, which stays open, or how to open one, which is closed with the member. */
+  /** The host's connection, which stays open, or how to open one, which goes with the member. */
   readonly link: Link | LinkOptions;
-  /** Whether to be seen as present, which attaches it; a program that only posts says no. Default yes. */
+  /** Whether to be seen as present, which attaches it; who only posts says no. Default yes. */
   readonly presence?: boolean;
   /** 0 up to 1; default `Math.random`. */
   readonly random?: () => number;
@@ -121,7 +121,7 @@ export class Member {
     ];
   }
 
-  /** Throws what `openLink` throws, `permission-denied` without the own reply rail, or `broker-unreachable`. */
+  /** Throws what `openLink` throws, or `permission-denied` without the own reply rail. */
   static async open(o: MemberOptions): Promise<Member> {
     const link = isLink(o.link) ? o.link : await openLink(o.link);
     const { prefix } = spaceNames(o.space);
@@ -175,7 +175,7 @@ export class Member {
     return refused('rejected', `${code}: ${message}`);
   }
 
-  /** Stored by the broker, whatever the daemon does; the receipt says which guarantee that gives. */
+  /** Stored by the broker whatever the daemon does; the receipt says which guarantee it got. */
   async post(
     channel: string,
     text: string,

@@ -1,4 +1,3 @@
-import type { SeqRange } from '@plane3/endpoint';
 import type { ChannelMessage, DeliveryClass, Outcome } from '@plane3/protocol';
 
 export type ConfirmRefusal = 'binding-lost' | 'permission-denied' | 'offline';
@@ -125,5 +124,3 @@ export interface Counts {
   afterLeave: number;
   presenceFailed: number;
 }
-
-export type { SeqRange };

@@ -7,7 +7,7 @@ import {
   principalId,
 } from '@plane3/protocol';
 
-/** The member's own presence record (wire contract section 4): when it is there, never whether it may. */
+/** The member's own presence record (wire contract section 4): when it is there, not what it may. */
 export interface PresenceOptions {
   readonly publisher: Publisher;
   readonly bucket: string;

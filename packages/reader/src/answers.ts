@@ -1,4 +1,4 @@
-import { passOver, planRetry, unqueue } from './backlog.ts';
+import { noteLeft, passOver, planRetry, unqueue } from './backlog.ts';
 import type { Decision, EntryFacts, Event, HandedOver, MemberState } from './model.ts';
 import { hold, issue, leave, release, remember } from './window.ts';
 
@@ -138,6 +138,21 @@ export function late(s: MemberState, facts: EntryFacts, out: Decision[]): void {
   if (h !== undefined) release(s, h);
   unqueue(s, storeSeq);
   leave(s, storeSeq, facts, h?.handOver ?? 0, 'confirmed', h?.copySeq, out);
+}
+
+/** It is out of the store, by this machine's decision or by somebody else's. */
+export function left(s: MemberState, storeSeq: number, out: Decision[]): void {
+  noteLeft(s, storeSeq);
+  const h = s.held.get(storeSeq);
+  if (h?.state === 'issuing') {
+    s.held.set(storeSeq, { ...h, confirmed: true });
+    return;
+  }
+  if (h?.state === 'handed-over') {
+    release(s, h);
+    out.push({ kind: 'drop-copy', copySeq: h.copySeq });
+  }
+  s.held.delete(storeSeq);
 }
 
 function flushEarly(s: MemberState, out: Decision[]): void {

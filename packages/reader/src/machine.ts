@@ -1,8 +1,7 @@
 import type { LifecycleKey } from '@plane3/protocol';
-import { acked, burnt, late, learnt, notPublished, published } from './answers.ts';
+import { acked, burnt, late, learnt, left, notPublished, published } from './answers.ts';
 import {
   dequeue,
-  noteLeft,
   noteStored,
   passOver,
   planRetry,
@@ -87,6 +86,7 @@ export function step(s: MemberState, event: Event, judge: Judge): Stepped {
 export const isReady = (s: MemberState): boolean =>
   s.attachment === 'attached' &&
   s.holds === 0 &&
+  !s.stalled &&
   s.queue.length > 0 &&
   s.held.size < s.limits.heldMax &&
   fits(s, s.queue[0] as StoredEntry);
@@ -133,8 +133,7 @@ function apply(s: MemberState, e: Event, judge: Judge, out: Decision[]): void {
       late(s, e.facts, out);
       return;
     case 'left':
-      s.held.delete(e.storeSeq);
-      noteLeft(s, e.storeSeq);
+      left(s, e.storeSeq, out);
       return;
     case 'hold':
       s.holds++;
@@ -246,10 +245,16 @@ function judgeOne(
     else leave(s, storeSeq, factsOf(stored), 0, verdict.reason, undefined, out);
     return;
   }
-  if (verdict.kind === 'cannot-tell' || s.blocked.has(channel)) {
+  if (verdict.kind === 'cannot-tell') {
     s.blocked.add(channel);
-    passOver(s, storeSeq, verdict.kind === 'cannot-tell' ? verdict.why : 'behind-a-doubt');
+    // What nobody can tell about the member holds for all its entries: no use in reading on.
+    s.stalled = verdict.why !== 'membership-not-active';
+    passOver(s, storeSeq, verdict.why);
     planRetry(s, nowMs);
+    return;
+  }
+  if (s.blocked.has(channel)) {
+    passOver(s, storeSeq, 'behind-a-doubt');
     return;
   }
   const handOver = (s.handOvers.get(storeSeq) ?? 0) + 1;
@@ -266,7 +271,7 @@ function rejudge(s: MemberState, judge: Judge, out: Decision[]): void {
   for (const h of s.held.values())
     if (h.state !== 'leaving' && judge(h.facts).kind !== 'allow') storeSeqs.push(h.facts.storeSeq);
   if (storeSeqs.length > 0) out.push({ kind: 'recall', storeSeqs, cause: 'not-allowed' });
-  if (s.passedOverFrom !== undefined) restart(s, s.passedOverFrom);
+  if (s.passedOverFrom !== undefined || s.stalled) restart(s, s.cursor);
 }
 
 function readFailed(s: MemberState, readId: number, nowMs: number): void {

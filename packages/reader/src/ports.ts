@@ -155,6 +155,8 @@ export interface Clock {
 export interface Timers {
   /** Calls `run` once after `ms`; the returned function cancels. */
   after(ms: number, run: () => void): () => void;
+  /** Calls `run` once after what is due already had its turn. */
+  soon(run: () => void): void;
 }
 
 export interface ReaderPorts {

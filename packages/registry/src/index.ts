@@ -1,1 +1,46 @@
-export {};
+export { joinCursorOf, nextGeneration } from './join-cursor.ts';
+export { initial, type Step, step } from './machine.ts';
+export {
+  type Answer,
+  type Counters,
+  type CursorSource,
+  DEFAULT_SETTINGS,
+  type Decided,
+  type Decision,
+  type Event,
+  type Failure,
+  type Frontier,
+  type GenerationState,
+  type Interval,
+  type Joined,
+  type Left,
+  type MembershipRow,
+  type MembershipState,
+  type Report,
+  type Retired,
+  type RightAnswer,
+  type SeqRange,
+  type Settings,
+  type State,
+  type StoredRow,
+  type StoreRefusal,
+  type WriteRefusal,
+} from './model.ts';
+export type {
+  Boundary,
+  BoundaryCloser,
+  CatchUp,
+  CatchUpRange,
+  Clock,
+  FrontierReader,
+  JoinRequest,
+  LeaveRequest,
+  MayRead,
+  MembershipStore,
+  Position,
+  RegistryPorts,
+  StoreSink,
+  Timers,
+} from './ports.ts';
+export { decodeRow, encodeRow, membershipKey, parseMembershipKey } from './row.ts';
+export { type ListedMembership, Registry, type RegistryStatus } from './runtime.ts';

@@ -158,7 +158,7 @@ function readBack(s: State, t: Task, out: Out): void {
 /** The awaited write is in the store at `revision`. */
 function wrote(s: State, t: Task, revision: number, out: Out): void {
   if (t.write === undefined) return;
-  apply(s, t.key, t.write.row, revision);
+  apply(s, t.key, t.write.row, revision, out);
   t.write = undefined;
   t.positions = undefined;
   t.tries = 0;
@@ -186,7 +186,7 @@ function rowRead(
   t.conflicts++;
   t.write = undefined;
   t.positions = undefined;
-  apply(s, t.key, found?.row, found?.revision ?? expected);
+  apply(s, t.key, found?.row, found?.revision ?? expected, out);
   const { key, conflicts } = t;
   const report = { event: 'registry.conflict', key, expected, conflicts } as const;
   out.push({ kind: 'report', report });
@@ -233,7 +233,7 @@ function boundaryClosed(
   out: Out,
 ): void {
   if (o.kind !== 'done') return backOff(s, t, `boundary: ${causeOf(o)}`, out);
-  t.cleared = t.workGeneration;
+  t.cleared.add(t.workGeneration);
   t.disposed += o.value.disposed;
   t.tries = 0;
   restart(s, t, out);

@@ -53,10 +53,15 @@ export interface StoredRow {
 
 /**
  * What can be said about entries of a generation.
+ * - a state: that of the membership; a closed one's interval may be forgotten already.
  * - `absent`: no row speaks for it. A row goes only after its entries are disposed of.
  * - `cannot-tell`: the rows are not loaded, not current, or do not reach that generation yet.
  */
-export type GenerationState = MembershipState | 'absent' | 'cannot-tell';
+export type GenerationState =
+  | { readonly state: 'joining' | 'active' | 'leaving'; readonly interval: Interval }
+  | { readonly state: 'closed'; readonly interval: Interval | undefined }
+  | { readonly state: 'absent' }
+  | { readonly state: 'cannot-tell' };
 
 export interface Frontier {
   readonly incarnation: string;
@@ -195,8 +200,8 @@ export interface Task {
   /** Generation that the catch-up or boundary now awaited is about. */
   workGeneration: number;
   caughtUp: { readonly generation: number; readonly lost: SeqRange | undefined } | undefined;
-  /** Generation of which nothing is left in the store. */
-  cleared: number | undefined;
+  /** Generations of which nothing is left in the store. */
+  readonly cleared: Set<number>;
   /** A foreign process activated the row; its catch-up is not trusted to cover our decisions. */
   suspect: boolean;
   disposed: number;
@@ -249,7 +254,7 @@ export interface Counters {
   unknownWrites: number;
   /** Rows changed by a process that is not this one. */
   foreignChanges: number;
-  /** Memberships carried over into a recreated channel stream. */
+  /** Writes that carry a membership over into a recreated channel stream. */
   rebased: number;
   backOffs: number;
 }
@@ -344,11 +349,20 @@ export type Decision =
           }
         | {
             readonly kind: 'close-boundary';
-            readonly row: MembershipRow;
+            readonly member: LifecycleKey;
+            readonly channel: string;
+            readonly generation: number;
             readonly leaveCursor: number;
           }
         | { readonly kind: 'wait'; readonly ms: number }
       ))
+  | {
+      /** A row in memory is another one now; `undefined`: it is gone. */
+      readonly kind: 'changed';
+      readonly channel: string;
+      readonly member: LifecycleKey;
+      readonly row: MembershipRow | undefined;
+    }
   | { readonly kind: 'bound'; readonly request: RequestId; readonly ms: number }
   | { readonly kind: 'answer'; readonly request: RequestId; readonly answer: AnyAnswer }
   | { readonly kind: 'report'; readonly report: Report };

@@ -39,15 +39,21 @@ export function apply(
   key: string,
   row: MembershipRow | undefined,
   revision: number,
+  out: Out,
 ): void {
-  if ((s.rows.get(key)?.revision ?? 0) > revision) return;
+  const before = s.rows.get(key);
+  if (before !== undefined && before.revision > revision) return;
+  const known = before?.revision === revision;
   if (row !== undefined) {
     s.removedAt.delete(key);
     s.rows.set({ row, revision });
-  } else if (s.rows.get(key) !== undefined) {
+  } else if (before !== undefined) {
     s.rows.delete(key);
     s.removedAt.set(key, revision);
   }
+  const of = row ?? before?.row;
+  if (of === undefined || (known && row !== undefined)) return;
+  out.push({ kind: 'changed', channel: of.channel, member: of.member, row });
 }
 
 /**
@@ -68,16 +74,18 @@ export function rowChanged(s: State, e: Extract<Event, { kind: 'row-changed' }>,
   const t = s.tasks.get(key);
   const removing = t?.write !== undefined && t.write.row === undefined;
   const isOwn = row === undefined ? removing : row.writer === s.writer;
-  apply(s, key, row, revision);
+  apply(s, key, row, revision, out);
   if (row === undefined) s.removedAt.delete(key); // this was the echo already
-  if (isOwn) return;
-  s.counters.foreignChanges++;
-  const writer = row?.writer;
-  const report = { event: 'registry.foreign-change', key, writer, revision } as const;
-  out.push({ kind: 'report', report });
+  if (!isOwn) {
+    s.counters.foreignChanges++;
+    const writer = row?.writer;
+    const report = { event: 'registry.foreign-change', key, writer, revision } as const;
+    out.push({ kind: 'report', report });
+  }
   if (row === undefined) return;
-  const suspect = row.state === 'active' && !wasOwed(before?.row, row);
+  const suspect = !isOwn && row.state === 'active' && !wasOwed(before?.row, row);
   if (t !== undefined) t.suspect ||= suspect;
+  // An own write that was given up may still land: nobody works on it any more.
   else if (suspect || isUnsettled(standingOf(row, s.incarnation))) settle(s, row, suspect, out);
 }
 

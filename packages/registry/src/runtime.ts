@@ -1,12 +1,12 @@
 import {
+  done,
   type Lifecycle,
   type LifecycleKey,
   lifecycleKey,
   type Outcome,
-  done,
   refused,
-  unknown,
 } from '@plane3/protocol';
+import { askPort } from './ask-port.ts';
 import { initial, step } from './machine.ts';
 import {
   type Answer,
@@ -17,7 +17,6 @@ import {
   type Event,
   type GenerationState,
   type Joined,
-  type KeyEvent,
   type Left,
   type MembershipRow,
   type MembershipState,
@@ -85,20 +84,21 @@ export class Registry {
    * under the lease and before fan-out decides its first post.
    */
   async start(): Promise<Outcome<void, StoreRefusal | 'stopped'>> {
-    const rows = await this.#ports.store.load({
-      changed: (key, row, revision) => this.#send({ kind: 'row-changed', key, row, revision }),
-      recreated: () => this.#send({ kind: 'store-recreated' }),
-    });
-    if (rows.kind !== 'done') return rows;
     const frontier = await this.#ports.frontier.read(undefined);
     if (frontier.kind === 'unknown') return frontier;
     if (frontier.kind === 'refused') return refused('rejected', `frontier: ${frontier.detail}`);
-    if (this.#stopped) return refused('stopped');
-    this.#send({
-      kind: 'loaded',
-      rows: rows.value,
-      incarnation: frontier.value.incarnation,
+    const early: Event[] = [];
+    let hear = (event: Event): void => void early.push(event);
+    const rows = await this.#ports.store.load({
+      changed: (key, row, revision) => hear({ kind: 'row-changed', key, row, revision }),
+      recreated: () => hear({ kind: 'store-recreated' }),
     });
+    if (rows.kind !== 'done') return rows;
+    if (this.#stopped) return refused('stopped');
+    const { incarnation } = frontier.value;
+    this.#send({ kind: 'loaded', rows: rows.value, incarnation });
+    hear = (event) => this.#send(event);
+    for (const event of early) hear(event);
     return done(undefined);
   }
 
@@ -155,11 +155,15 @@ export class Registry {
 
   /** What becomes of an entry of that generation. Anything but `active` keeps it in the store. */
   generationState(member: LifecycleKey, channel: string, generation: number): GenerationState {
-    if (!this.isCurrent()) return 'cannot-tell';
+    if (!this.isCurrent()) return { state: 'cannot-tell' };
     const row = this.membershipOf(member, channel);
-    if (row === undefined) return 'absent';
-    if (generation > row.generation) return 'cannot-tell';
-    return generation === row.generation ? row.state : 'closed';
+    if (row === undefined) return { state: 'absent' };
+    if (generation > row.generation) return { state: 'cannot-tell' };
+    if (generation === row.generation) return { state: row.state, interval: row };
+    const interval = row.past.find((i) => i.generation === generation);
+    // A recreated channel stream ended it, no leave did: what is stored of it is still owed.
+    const open = interval !== undefined && (row.state === 'joining' || row.state === 'active');
+    return open ? { state: 'active', interval } : { state: 'closed', interval };
   }
 
   /** Whether the rows in memory are proved to be all there are. */
@@ -203,5 +207,65 @@ export class Registry {
       this.#waiting.set(request, (a) => ok(a as Answer<T>));
       this.#send(eventOf(request));
     });
+  }
+
+  /** One event after the other, also when a port answers within the call. */
+  #send(event: Event): void {
+    this.#events.push(event);
+    if (this.#stepping) return;
+    this.#stepping = true;
+    try {
+      for (let e = this.#events.shift(); e !== undefined; e = this.#events.shift()) {
+        if (this.#stopped) continue;
+        for (const d of step(this.#state, e).decisions) this.#perform(d);
+      }
+    } finally {
+      this.#stepping = false;
+    }
+  }
+
+  #perform(d: Decision): void {
+    switch (d.kind) {
+      case 'answer':
+        return this.#answer(d.request, d.answer);
+      case 'bound':
+        this.#bounds.set(
+          d.request,
+          this.#ports.timers.after(d.ms, () =>
+            this.#send({ kind: 'bound-over', request: d.request }),
+          ),
+        );
+        return;
+      case 'report':
+        return this.#ports.report?.(d.report);
+      case 'changed':
+        for (const l of this.#listeners) l(d.channel, d.member, d.row);
+        return;
+      case 'wait': {
+        const cancel = this.#ports.timers.after(d.ms, () => {
+          this.#timers.delete(cancel);
+          this.#send({ kind: 'wait-over', key: d.key, token: d.token });
+        });
+        this.#timers.add(cancel);
+        return;
+      }
+      case 'read-decided':
+        return this.#send({
+          kind: 'decided-read',
+          key: d.key,
+          token: d.token,
+          decided: this.#ports.position.decided(),
+        });
+      default:
+        void askPort(this.#ports, d).then((event) => this.#send(event));
+    }
+  }
+
+  #answer(request: RequestId, a: AnyAnswer): void {
+    this.#bounds.get(request)?.();
+    this.#bounds.delete(request);
+    const answer = this.#waiting.get(request);
+    this.#waiting.delete(request);
+    answer?.(a);
   }
 }

@@ -39,7 +39,7 @@ export function newTask(key: string, channel: string, member: LifecycleKey): Tas
     write: undefined,
     workGeneration: 0,
     caughtUp: undefined,
-    cleared: undefined,
+    cleared: new Set(),
     suspect: false,
     disposed: 0,
     queue: [],
@@ -93,7 +93,7 @@ export function advance(s: State, t: Task, out: Out): void {
     case 'catch-up':
       return catchUp(s, t, row, out);
     case 'rebase':
-      return write(s, t, rebased(s, row), out);
+      return rebase(s, t, row, out);
     case 'mark-leaving':
       return markLeaving(s, t, row, out);
     case 'close':
@@ -119,15 +119,7 @@ const isToBeRechecked = (s: State, t: Task, row: MembershipRow): boolean =>
 function open(s: State, t: Task, before: MembershipRow | undefined, out: Out): void {
   if (t.asked?.goal !== 'join') return finish(s, t, out); // nobody waits for it any more
   const claimed = t.asked.joinCursor;
-  if (t.positions === undefined) {
-    out.push({
-      ...ask(s, t, 'positions'),
-      kind: 'read-positions',
-      behind: claimed,
-      withStoreSeq: true,
-    });
-    return;
-  }
+  if (t.positions === undefined) return readPositions(s, t, claimed, true, out);
   const { frontier, storeSeq } = t.positions;
   const cursor = joinCursorOf(claimed, frontier, before, s.settings);
   const row: MembershipRow = {
@@ -143,22 +135,39 @@ function open(s: State, t: Task, before: MembershipRow | undefined, out: Out): v
   write(s, t, row, out);
 }
 
-/** Owed from the start of the present channel stream: every post in it came after the join. */
-function rebased(s: State, row: MembershipRow): MembershipRow {
+/**
+ * Owed from the start of the present channel stream, as a new generation: every post in it came
+ * after the join. What the old stream's interval still has in the store stays owed too.
+ */
+function rebase(s: State, t: Task, row: MembershipRow, out: Out): void {
+  if (t.positions === undefined) return readPositions(s, t, undefined, true, out);
   s.counters.rebased++;
-  const { channel, member } = row;
-  const past: Interval[] = [...row.past, intervalOf(row)].slice(-PAST_INTERVALS_MAX);
-  return {
-    channel,
-    member,
-    state: 'joining',
-    generation: row.generation,
-    incarnation: s.incarnation,
-    joinCursor: 0,
-    cursorSource: 'frontier',
-    writer: s.writer,
-    past,
-  };
+  write(
+    s,
+    t,
+    {
+      channel: t.channel,
+      member: t.member,
+      state: 'joining',
+      generation: nextGeneration(row.generation, t.positions.storeSeq),
+      incarnation: s.incarnation,
+      joinCursor: 0,
+      cursorSource: 'frontier',
+      writer: s.writer,
+      past: [...row.past, intervalOf(row)].slice(-PAST_INTERVALS_MAX),
+    },
+    out,
+  );
+}
+
+function readPositions(
+  s: State,
+  t: Task,
+  behind: number | undefined,
+  withStoreSeq: boolean,
+  out: Out,
+): void {
+  out.push({ ...ask(s, t, 'positions'), kind: 'read-positions', behind, withStoreSeq });
 }
 
 const intervalOf = (row: MembershipRow): Interval => ({
@@ -184,15 +193,7 @@ function catchUp(s: State, t: Task, row: MembershipRow, out: Out): void {
 }
 
 function markLeaving(s: State, t: Task, row: MembershipRow, out: Out): void {
-  if (t.positions === undefined) {
-    out.push({
-      ...ask(s, t, 'positions'),
-      kind: 'read-positions',
-      behind: undefined,
-      withStoreSeq: false,
-    });
-    return;
-  }
+  if (t.positions === undefined) return readPositions(s, t, undefined, false, out);
   const { frontier } = t.positions;
   // An interval of a recreated channel stream ends where it began to count: the rest is gone.
   const leaveCursor =
@@ -202,16 +203,24 @@ function markLeaving(s: State, t: Task, row: MembershipRow, out: Out): void {
   write(s, t, { ...row, state: 'leaving', leaveCursor, writer: s.writer }, out);
 }
 
+/** The present interval and those that a recreated channel stream left behind. */
 function close(s: State, t: Task, row: MembershipRow, out: Out): void {
-  if (t.cleared === row.generation)
+  const left = [row, ...row.past].find((i) => !t.cleared.has(i.generation));
+  if (left === undefined)
     return write(s, t, { ...row, state: 'closed', writer: s.writer, past: [] }, out);
   if (!enter(s.gates.close, t.key)) {
     t.waiting = 'turn';
     return;
   }
-  t.workGeneration = row.generation;
-  const leaveCursor = row.leaveCursor ?? row.joinCursor;
-  out.push({ ...ask(s, t, 'close'), kind: 'close-boundary', row, leaveCursor });
+  t.workGeneration = left.generation;
+  out.push({
+    ...ask(s, t, 'close'),
+    kind: 'close-boundary',
+    member: t.member,
+    channel: t.channel,
+    generation: left.generation,
+    leaveCursor: left.leaveCursor ?? left.joinCursor,
+  });
 }
 
 function write(s: State, t: Task, row: MembershipRow | undefined, out: Out): void {

@@ -51,7 +51,8 @@ function decideCurrent(
 ): Decision {
   const { judged, fired, nowMs, limits } = input;
   const deadlineMs = status.deadline;
-  if (!Number.isSafeInteger(deadlineMs) || deadlineMs - nowMs > limits.deadlineLimitMs)
+  const isTime = Number.isSafeInteger(deadlineMs) && deadlineMs >= 0;
+  if (!isTime || deadlineMs - nowMs > limits.deadlineLimitMs)
     return { kind: 'refuse', reason: 'deadline-beyond-limit', detail: String(deadlineMs) };
   if (armed.kind === 'schedule') {
     if (armed.armed.generation > status.deadlineGeneration) return { kind: 'stale' };

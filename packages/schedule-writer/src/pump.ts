@@ -105,6 +105,10 @@ export class Pump {
 
   #take(d: Delivery): void {
     const { counters, prefix, clock } = this.#d;
+    if (this.#stopping || this.#end !== undefined) {
+      d.retry(0);
+      return;
+    }
     counters.add('received');
     const judged = judge(prefix, d.facts);
     if (judged.kind === 'refuse') {

@@ -73,6 +73,7 @@ export class ScheduleWriter {
   #epoch = 0;
   #cancelWait: () => void = () => {};
   #ending: Promise<void> = Promise.resolve();
+  #running: Promise<void> = Promise.resolve();
   #lastWhy: string | undefined;
 
   constructor(ports: ScheduleWriterPorts, settings: ScheduleWriterSettings) {
@@ -100,6 +101,8 @@ export class ScheduleWriter {
     const wasStopped = this.#state.kind === 'stopped';
     this.#apply({ kind: 'stop' });
     await this.#ending;
+    // An attempt that was still opening closes what it opened.
+    await this.#atMost(this.#stopGraceMs, this.#running);
     if (!wasStopped) this.#emit({ event: 'timers.stopped' });
   }
 
@@ -128,7 +131,7 @@ export class ScheduleWriter {
   #perform(d: SupervisorDecision): void {
     switch (d.kind) {
       case 'open':
-        void this.#live(++this.#epoch);
+        this.#running = this.#live(++this.#epoch);
         return;
       case 'close':
         this.#epoch++;
@@ -191,16 +194,20 @@ export class ScheduleWriter {
     this.#life = undefined;
     if (life === undefined) return;
     try {
-      let cancel: () => void = () => {};
-      const late = new Promise<void>((ok) => {
-        cancel = this.#ports.timers.after(this.#stopGraceMs, ok);
-      });
-      await Promise.race([life.pump.stop(), late]);
-      cancel();
+      await this.#atMost(this.#stopGraceMs, life.pump.stop());
       await life.session.close();
     } catch {
       this.#counters.add('defects');
     }
+  }
+
+  async #atMost(ms: number, what: Promise<void>): Promise<void> {
+    let cancel: () => void = () => {};
+    const late = new Promise<void>((ok) => {
+      cancel = this.#ports.timers.after(ms, ok);
+    });
+    await Promise.race([what, late]);
+    cancel();
   }
 
   /** One line per reason: the same one again is only a number in the status. */

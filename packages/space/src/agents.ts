@@ -67,7 +67,7 @@ export function firstRow(r: AgentRequest, key: CredentialKey, nowMs: number): Ag
   };
 }
 
-/** The new key joins the old ones, which stay until they are revoked for certain or expired. */
+/** The key joins the older ones, which stay known until they are revoked or expired. */
 export function changedRow(
   row: AgentRow,
   change: { readonly read?: readonly string[]; readonly write?: readonly string[] },
@@ -83,7 +83,7 @@ export function changedRow(
     revision: row.revision + 1,
     updatedAt: nowMs,
     keys: [
-      ...row.keys.filter((k) => k.expiresAt > nowMs),
+      ...row.keys.filter((k) => k.expiresAt > nowMs && k.key !== key.publicKey),
       { key: key.publicKey, expiresAt: key.expiresAtMs },
     ],
   };

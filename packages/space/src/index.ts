@@ -11,7 +11,12 @@ export {
 export { ensureSecretFolder, readFileIfPresent, writeSecretFile } from './files.ts';
 export { type AgentRights, MEMBER_COMMANDS } from './grants/agent.ts';
 export type { GrantLine } from './grants/lines.ts';
-export { HOST_COMMANDS, MANAGER_LEASE_KEY, OPERATOR_COMMANDS } from './grants/operator.ts';
+export {
+  fireDurable,
+  HOST_COMMANDS,
+  MANAGER_LEASE_KEY,
+  OPERATOR_COMMANDS,
+} from './grants/operator.ts';
 export {
   CHANNEL_PATTERNS_MAX,
   enforceable,
@@ -55,6 +60,7 @@ export {
   profileLifecycle,
   TOKEN_BYTES_MAX,
   type UserKey,
+  userKeyOf,
 } from './mint.ts';
 export { renderGrants } from './render.ts';
 export {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { encodeUser, fmtCreds } from '@nats-io/jwt';
+import { encodeUser, fmtCreds, parseCreds } from '@nats-io/jwt';
 import { createUser, fromSeed, type KeyPair } from '@nats-io/nkeys';
 import {
   isActor,
@@ -30,7 +30,7 @@ const UID_LENGTH = 26;
 export function newUid(): string {
   let uid = '';
   while (uid.length < UID_LENGTH)
-    // 252 is the greatest multiple of 36 in a byte: beyond it characters would not be equally likely.
+    // 252 is a multiple of 36: above it characters would not be equally likely.
     for (const byte of randomBytes(UID_LENGTH))
       if (byte < 252 && uid.length < UID_LENGTH) uid += UID_CHARACTERS[byte % 36];
   return uid;
@@ -45,6 +45,23 @@ export interface UserKey {
 export function newUserKey(): UserKey {
   const key = createUser();
   return { publicKey: key.getPublicKey(), seed: new TextDecoder().decode(key.getSeed()) };
+}
+
+/**
+ * The key of an existing credential: a renewal keeps it, because a running client takes over a new
+ * credential of its own user only.
+ * @throws Plane3Error `credential-unreadable`
+ */
+export async function userKeyOf(creds: string): Promise<UserKey> {
+  try {
+    const { key, uc } = await parseCreds(new TextEncoder().encode(creds));
+    return { publicKey: uc.sub, seed: key };
+  } catch {
+    // The parser's message may quote the content, and the content is secret.
+    throw new Plane3Error('credential-unreadable', {
+      detail: 'not the text of a credentials file',
+    });
+  }
 }
 
 export interface MintRequest<P extends ProfileName> {
@@ -114,7 +131,7 @@ export async function mint<P extends ProfileName>(r: MintRequest<P>): Promise<Mi
   );
   if (jwt.length > TOKEN_BYTES_MAX)
     throw new Plane3Error('settings-invalid', {
-      detail: `the token has ${jwt.length} bytes of at most ${TOKEN_BYTES_MAX}: use channel patterns`,
+      detail: `the token has ${jwt.length} of at most ${TOKEN_BYTES_MAX} bytes: use patterns`,
       context: { bytes: jwt.length, principal: principalId(lifecycle) },
     });
   return {

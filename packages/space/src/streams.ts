@@ -105,7 +105,7 @@ export function streamSpec(specs: readonly StreamSpec[], role: StreamRole): Stre
   return found;
 }
 
-/** What the delivery daemon cannot serve without and may look at, with its credential of each account. */
+/** What the daemon cannot serve without and may look at with its own credentials. */
 const DELIVERY_ROLES: ReadonlySet<StreamRole> = new Set<StreamRole>([
   'chat',
   'dlv',

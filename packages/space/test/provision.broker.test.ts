@@ -16,7 +16,7 @@ import {
   writeDefaults,
 } from '@plane3/space/nats';
 import { startNats } from '@plane3/testkit';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { PLAIN, SpaceBroker } from './support/broker.ts';
 
 const kinds = (reports: readonly StreamReport[]): string[] => [
@@ -164,8 +164,9 @@ describe('a space that differs', () => {
   });
 
   test('without an answer nothing is concluded', async () => {
-    const gone = await openLink({ name: 'gone', servers: [nats.url], transport: PLAIN });
-    await gone.close();
-    expect(await provisionStreams(gone, vault)).toMatchObject({ kind: 'unknown' });
+    await nats.kill();
+    await vi.waitFor(() => expect(link.connected).toBe(false));
+    expect(await provisionStreams(link, vault)).toMatchObject({ kind: 'unknown' });
+    expect(await verifyStreams(link, vault)).toMatchObject({ kind: 'unknown' });
   });
 });

@@ -1,11 +1,13 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { makeDir, runDir, track } from './children.ts';
+import { Lines } from './lines.ts';
 
-const WAIT_MS = 15_000;
-const live = new Set<ChildProcess>();
-process.once('exit', () => {
-  for (const c of live) c.kill('SIGKILL');
-});
+export interface ProgramOptions {
+  /** All that the program gets beside PATH, HOME, NO_COLOR and the run folder. */
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+}
 
 export interface Exit {
   readonly code: number | null;
@@ -19,88 +21,68 @@ export interface Program {
   readonly stdout: string;
   readonly stderr: string;
   waitFor(pattern: RegExp, timeoutMs?: number): Promise<string>;
-  signal(s: NodeJS.Signals): void;
+  signal(signal: NodeJS.Signals): void;
   sigkill(): Promise<void>;
+  /** SIGSTOP and SIGCONT. */
+  pause(): void;
+  resume(): void;
+  /** Resolves after its last line was read. */
   exit(): Promise<Exit>;
 }
 
 /**
  * Runs a script by node itself, no shell, pnpm or npx between, so that the pid a test kills is the
- * program's. Only PATH and `env` reach it.
+ * program's.
  */
 export function runProgram(
   entry: string,
   args: readonly string[] = [],
-  o: { readonly env?: Readonly<Record<string, string>>; readonly cwd?: string } = {},
+  o: ProgramOptions = {},
 ): Program {
+  const { PATH, HOME } = process.env;
   const child = spawn(process.execPath, [entry, ...args], {
-    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], NO_COLOR: '1', ...o.env },
-    ...(o.cwd === undefined ? {} : { cwd: o.cwd }),
+    env: { PATH, HOME, NO_COLOR: '1', PLANE3_RUN_DIR: runDir(), ...o.env },
     stdio: ['ignore', 'pipe', 'pipe'],
+    ...(o.cwd === undefined ? {} : { cwd: o.cwd }),
   });
-  live.add(child);
-  const lines: string[] = [];
+  track(child, makeDir('program'));
+  const log = new Lines();
   const text = { stdout: '', stderr: '' };
-  const looks = new Set<() => void>();
   for (const name of ['stdout', 'stderr'] as const) {
-    let rest = '';
-    child[name].setEncoding('utf8').on('data', (d: string) => {
+    log.read(child[name]);
+    child[name].on('data', (d: string) => {
       text[name] += d;
-      const parts = (rest + d).split('\n');
-      rest = parts.pop() ?? '';
-      lines.push(...parts);
-      for (const f of looks) f();
     });
   }
-  // `close`, not `exit`: the last lines have been read by then.
-  const ended = (once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>).then(
-    ([code, signal]) => {
-      live.delete(child);
-      for (const f of looks) f();
+  const exit = (once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>).then(
+    ([code, signal]): Exit => {
+      log.close();
       return { code, signal };
     },
   );
-  const over = (): boolean => child.exitCode !== null || child.signalCode !== null;
   return {
-    get pid() {
-      return child.pid ?? -1;
-    },
+    pid: child.pid ?? -1,
+    lines: log.all,
     get stdout() {
       return text.stdout;
     },
     get stderr() {
       return text.stderr;
     },
-    lines,
-    exit: () => ended,
-    signal: (s) => void child.kill(s),
+    waitFor: (pattern, timeoutMs) => log.waitFor(pattern, timeoutMs),
+    signal: (signal) => void child.kill(signal),
     sigkill: async () => {
       child.kill('SIGKILL');
-      await ended;
+      await exit;
     },
-    waitFor: (pattern, timeoutMs = WAIT_MS) =>
-      new Promise((ok, no) => {
-        let seen = 0;
-        const end = (f: () => void): void => {
-          looks.delete(look);
-          clearTimeout(timer);
-          f();
-        };
-        const look = (): void => {
-          for (; seen < lines.length; seen++) {
-            const line = lines[seen] ?? '';
-            if (!pattern.test(line)) continue;
-            end(() => ok(line));
-            return;
-          }
-          if (over()) end(() => no(new Error(`ended before ${pattern}:\n${lines.join('\n')}`)));
-        };
-        const timer = setTimeout(
-          () => end(() => no(new Error(`no line matched ${pattern}:\n${lines.join('\n')}`))),
-          timeoutMs,
-        );
-        looks.add(look);
-        look();
-      }),
+    pause: () => void child.kill('SIGSTOP'),
+    resume: () => void child.kill('SIGCONT'),
+    exit: () => exit,
   };
 }
+
+/** A program that is meant to stay. */
+export const spawnDaemon = (
+  entry: string,
+  o: ProgramOptions & { readonly args?: readonly string[] } = {},
+): Program => runProgram(entry, o.args, o);

@@ -93,7 +93,7 @@ const fail = (
   details?: readonly Detail[],
 ): CallFailure => ({ ok: false, code, message, outcome, ...(details ? { details } : {}) });
 
-/** Calls an endpoint as one lifecycle. One per link: it holds the subscription of the reply rail. */
+/** Calls an endpoint as one lifecycle. One per link: it holds the reply rail's subscription. */
 export class Caller {
   readonly #o: CallerOptions;
   readonly #endpoint: string;
@@ -233,7 +233,7 @@ export class Caller {
   #noticed(event: InboxEvent, end: (result: CallResult) => void): void {
     switch (event.kind) {
       case 'message':
-        this.#ignored.unasked++; // Answers come on the rail; a reply subject is for the broker alone.
+        this.#ignored.unasked++; // Answers come on the rail; this subject is for the broker alone.
         return;
       case 'no-responders':
         end(fail('unavailable', 'nobody serves the endpoint', 'not-executed'));
@@ -301,7 +301,7 @@ export class Caller {
     open.end({ ok: true, data: reply.data, instanceId, epoch });
   }
 
-  /** Replies of another instance or epoch than the pinned one count only once `health` comes from it too. */
+  /** A reply of another instance or epoch counts only once `health` comes from it too. */
   async #isPinned(at: ReplySubject): Promise<boolean> {
     const same = (b: Bind | undefined) =>
       b !== undefined && b.instanceId === at.instanceId && b.epoch === at.epoch;

@@ -1,2 +1,2 @@
 export { type FenceCase, type FenceHarness, fenceContract } from './fence.ts';
-export { type RowCase, type RowHarness, rowContract } from './row.ts';
+export { CONTRACT_TTL_MS, type RowCase, type RowHarness, rowContract } from './row.ts';

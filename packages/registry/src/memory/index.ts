@@ -1,1 +1,2 @@
-export {};
+export { MemoryChannelStream } from './channel-stream.ts';
+export { MemoryMembers, MemoryMembershipStore } from './store.ts';

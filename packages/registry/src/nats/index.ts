@@ -1,1 +1,2 @@
-export {};
+export { NatsFrontier } from './frontier.ts';
+export { NatsMembershipStore, type NatsMembershipStoreOptions } from './store.ts';

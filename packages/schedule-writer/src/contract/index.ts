@@ -1,1 +1,1 @@
-export {};
+export { type ContractAdapter, type ContractCase, SESSION_CONTRACT } from './session.ts';

@@ -1,1 +1,2 @@
-export {};
+export { MemoryTimers } from './timers.ts';
+export { type MemoryFault, MemoryWorld } from './world.ts';

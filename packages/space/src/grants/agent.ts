@@ -21,6 +21,7 @@ import {
   consumerDelete,
   consumerInfo,
   denySub,
+  flowControl,
   type GrantLine,
   ownInbox,
   pub,
@@ -68,7 +69,9 @@ export function agentLines(names: SpaceNames, rights: AgentRights, userKey: stri
     ...(role === undefined ? [] : tasks(names, role)),
     pub(bucketSubject(names.buckets.presence, principalId(lifecycle)), 'its own presence'),
     ...bucketView(names.buckets.presence, 'presence'),
+    flowControl(names.buckets.presence, 'presence'),
     ...bucketView(names.buckets.channels, 'the display copy of channel configuration'),
+    flowControl(names.buckets.channels, 'the display copy of channel configuration'),
     ...(rights.agentStreamInfo === true
       ? [streamInfo(names.streams.chat, 'setting agentStreamInfo: shows every channel and sender')]
       : []),

@@ -70,8 +70,8 @@ export const consume = (stream: string, name: string, what: string): GrantLine[]
 ];
 
 /**
- * What a view of a bucket needs: a consumer of a random name on exactly this bucket, its end, and
- * the answers to its flow control. The random name is what keeps others from ending it.
+ * What a view of a bucket needs: a consumer of a random name on exactly this bucket, and its end.
+ * The random name is what keeps others from ending it.
  */
 export function bucketView(bucket: string, what: string): GrantLine[] {
   const stream = bucketStream(bucket);
@@ -79,7 +79,6 @@ export function bucketView(bucket: string, what: string): GrantLine[] {
     consumerCreate(stream, '*', bucketSubject(bucket, '>'), `follows ${what}`),
     consumerInfo(stream, '*', `looks after its follower of ${what}`),
     consumerDelete(stream, '*', `ends its follower of ${what}`),
-    pub(`$JS.FC.${stream}.>`, `answers flow control of ${what}`),
   ];
 }
 
@@ -109,3 +108,7 @@ export function commands(
     sub(`${prefix}.ep.reply.*.*.*.${triple}.*`, 'replies to its own requests'),
   ];
 }
+
+/** Foreign clients watch a bucket by a pushed consumer with flow control. */
+export const flowControl = (bucket: string, what: string): GrantLine =>
+  pub(`$JS.FC.${bucketStream(bucket)}.>`, `answers flow control of ${what}`);

@@ -12,6 +12,7 @@ import {
   bucketRead,
   bucketView,
   commands,
+  consume,
   consumerCreate,
   consumerDelete,
   consumerInfo,
@@ -21,7 +22,6 @@ import {
   pub,
   purge,
   streamInfo,
-  sub,
 } from './lines.ts';
 
 /** Commands of an operator (wire contract section 6). */
@@ -141,6 +141,9 @@ export function deprovisionerLines(names: SpaceNames, userKey: string): GrantLin
   ];
 }
 
+/** The one durable in which an instance reads its fires. */
+export const fireDurable = (instanceId: string): string => `fire_${instanceId}`;
+
 export function endpointAuthorLines(
   names: SpaceNames,
   endpoint: string,
@@ -148,10 +151,16 @@ export function endpointAuthorLines(
   userKey: string,
 ): GrantLine[] {
   const own = `${names.prefix}.ept.${endpoint}.${instanceId}.*.*`;
+  const { timers } = names.streams;
+  const durable = fireDurable(instanceId);
   return [
     ownInbox(userKey),
     pub(`${own}.schedule`, 'asks for timers of its own instance'),
-    sub(`${own}.fire`, 'receives what they fire'),
+    // The broker puts a fire into the stream and publishes it to nobody: it takes a consumer.
+    consumerCreate(timers, durable, `${own}.fire`, 'makes the durable of its fires'),
+    consumerInfo(timers, durable, 'looks at it'),
+    consumerDelete(timers, durable, 'ends it'),
+    ...consume(timers, durable, 'its own fires'),
   ];
 }
 

@@ -2,8 +2,8 @@ import {
   type ApiRefusal,
   Bucket,
   BucketView,
-  type ConsumerConfig,
   JetStreamApi,
+  type NamedConsumerConfig,
   Publisher,
   type PublishRefusal,
 } from '@plane3/link';
@@ -37,7 +37,7 @@ import {
   roleDurableConfig,
   sameRights,
 } from '../agents.ts';
-import { type Minted, mint, newUid, newUserKey } from '../mint.ts';
+import { type Minted, mint, newUid, newUserKey, type UserKey } from '../mint.ts';
 import { pushAccount } from './claims.ts';
 import type { AdminLinks } from './links.ts';
 
@@ -82,7 +82,7 @@ export class Agents {
 
   /**
    * A principal with a lifecycle: its row, its durables, and only then its credential. Repeated
-   * with the same rights it continues that lifecycle with a fresh credential.
+   * with the same rights it continues that lifecycle with one more credential.
    * @throws Plane3Error `settings-invalid` before anything is written
    */
   async add(asked: AgentRequest): Promise<Outcome<IssuedAgent, AgentRefusal>> {
@@ -92,7 +92,7 @@ export class Agents {
     if (known.value !== undefined) {
       if (!sameRights(known.value.row, request))
         return refused('already-exists', principalId(request));
-      return this.#reissue(known.value, {});
+      return this.#reissue(known.value, {}, newUserKey());
     }
     const lifecycle = { owner: request.owner, actor: request.actor, uid: newUid() };
     const key = newUserKey();
@@ -119,13 +119,26 @@ export class Agents {
       read: change.read ?? row.issuedAllowSubscribe,
       write: change.write ?? row.allowPublish,
     });
-    return this.#reissue(known.value, { read, write });
+    const key = newUserKey();
+    const issued = await this.#reissue(known.value, { read, write }, key);
+    if (issued.kind !== 'done') return issued;
+    const older = issued.value.row.keys.filter((k) => k.key !== key.publicKey);
+    const revoked = await this.#revoke(older);
+    return revoked.kind === 'done' ? issued : revoked;
   }
 
-  /** A fresh credential of the same lifecycle and rights. */
-  async renew(who: Principal): Promise<Outcome<IssuedAgent, AgentRefusal>> {
+  /**
+   * A fresh credential of the same lifecycle and rights. With `userKey`, that of the credential it
+   * follows (`userKeyOf`), a running client takes it over at its next connect. The older one stays
+   * valid until its own end.
+   */
+  async renew(
+    who: Principal,
+    o: { readonly userKey?: UserKey } = {},
+  ): Promise<Outcome<IssuedAgent, AgentRefusal>> {
     const known = await this.#living(who);
-    return known.kind === 'done' ? this.#reissue(known.value, {}) : known;
+    if (known.kind !== 'done') return known;
+    return this.#reissue(known.value, {}, o.userKey ?? newUserKey());
   }
 
   /**
@@ -185,36 +198,28 @@ export class Agents {
       : done(known.value);
   }
 
+  /** Row, hand-overs taken back where reading changes, credential. */
   async #reissue(
     agent: Agent,
     change: { readonly read?: readonly string[]; readonly write?: readonly string[] },
+    key: UserKey,
   ): Promise<Outcome<IssuedAgent, AgentRefusal>> {
-    const key = newUserKey();
-    const expiresAtMs = Date.now() + this.#lifetimeMs;
-    const row = changedRow(
-      agent.row,
-      change,
-      { publicKey: key.publicKey, expiresAtMs },
-      Date.now(),
-    );
+    const nowMs = Date.now();
+    const expiresAtMs = nowMs + this.#lifetimeMs;
+    const revoked = this.#links.trust.revocations('space');
+    const known = { ...agent.row, keys: agent.row.keys.filter((k) => !(k.key in revoked)) };
+    const row = changedRow(known, change, { publicKey: key.publicKey, expiresAtMs }, nowMs);
     const written = await this.#write(agent.lifecycle, row, agent.revision);
     if (written.kind !== 'done') return written;
-    const changed = { ...agent, row, revision: written.value };
     if (change.read !== undefined) {
       const purged = await this.#takeBack(agent.lifecycle, 'operator');
       if (purged.kind !== 'done') return purged;
     }
-    const issued = await this.#equip(changed, key);
-    if (issued.kind !== 'done') return issued;
-    const revoked = await this.#revoke(row.keys.filter((k) => k.key !== key.publicKey));
-    return revoked.kind === 'done' ? issued : revoked;
+    return this.#equip({ ...agent, row, revision: written.value }, key);
   }
 
   /** Durables, then the credential. */
-  async #equip(
-    agent: Agent,
-    userKey: ReturnType<typeof newUserKey>,
-  ): Promise<Outcome<IssuedAgent, AgentRefusal>> {
+  async #equip(agent: Agent, userKey: UserKey): Promise<Outcome<IssuedAgent, AgentRefusal>> {
     const { lifecycle, row } = agent;
     const durables = await this.#makeDurables(lifecycle, row.role);
     if (durables.kind !== 'done') return durables;
@@ -291,7 +296,7 @@ export class Agents {
   async #revoke(keys: AgentRow['keys']): Promise<Outcome<void, AgentRefusal>> {
     const { trust } = this.#links;
     const living = keys.filter((k) => k.expiresAt > Date.now());
-    if (living.length === 0) return done(undefined);
+    // Pushed even if none is new: an earlier push may have been cut off after it was recorded.
     for (const k of living) trust.revoke('space', k.key, k.expiresAt);
     return pushAccount(await this.#links.get('claims-pusher'), trust, 'space');
   }
@@ -325,7 +330,7 @@ async function ensureDurable(
   const known = await api.consumerInfo(stream, config.durable_name);
   if (known.kind === 'done') return done(undefined);
   if (known.kind === 'unknown' || known.reason !== 'not-found') return known;
-  const made = await api.consumerCreate(stream, config as Partial<ConsumerConfig>);
+  const made = await api.consumerCreate(stream, config as NamedConsumerConfig);
   return made.kind === 'done' ? done(undefined) : made;
 }
 

@@ -6,7 +6,7 @@ export {
   type IssuedAgent,
 } from './agents.ts';
 export { type ConfiguredChannel, listChannels, setChannel } from './channels.ts';
-export { pushAccount } from './claims.ts';
+export { type PushRefusal, pushAccount } from './claims.ts';
 export { AdminLinks, type AdminOptions, type PlainProfile } from './links.ts';
 export {
   type ProvisionRefusal,

@@ -18,7 +18,8 @@ export interface AdminOptions {
 
 /**
  * Connections for one administrative act, each under a credential of the one profile that the
- * step needs, minted on the spot and never written to a file. Opened on first use.
+ * step needs, minted on the spot and never written to a file. Opened on first use, closed after the
+ * act: some of these credentials end after five minutes.
  */
 export class AdminLinks {
   readonly trust: Trust;

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Denial, type Link, openLink } from '@plane3/link';
+import { type Denied, type Link, openLink } from '@plane3/link';
 import { type Lifecycle, spaceNames } from '@plane3/protocol';
 import {
   type Minted,
@@ -108,5 +108,5 @@ export function newRoot(): string {
   return mkdtempSync(join(base, 'space-'));
 }
 
-export const denialKey = (d: Denial): string =>
+export const denialKey = (d: Denied): string =>
   `${d.operation === 'publish' ? 'pub' : 'sub'} ${d.subject}${d.queue === undefined ? '' : ` ${d.queue}`}`;

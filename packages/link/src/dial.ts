@@ -9,10 +9,9 @@ import {
 } from '@nats-io/nats-core';
 import { connect } from '@nats-io/transport-node';
 import { Plane3Error } from '@plane3/protocol';
-import { BrokerLink } from './broker-link.ts';
 import { abandonDial } from './client-internals.ts';
-import { type Credential, readCredential } from './credential.ts';
-import type { Link, LinkOptions } from './link.ts';
+import { type Credential, type CredentialSource, readCredential } from './credential.ts';
+import type { LinkOptions } from './link-types.ts';
 import { tlsOptions } from './transport.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -21,20 +20,19 @@ const RECONNECT_DELAY_MS = 100;
 /** Ceiling of the back-off while no credential is accepted. */
 const CREDENTIAL_DELAY_MAX_MS = 5_000;
 
-/**
- * Opens a connection to the broker.
- *
- * - The transport is demanded on every dial; what a listener greets with decides nothing.
- * - The first connect is bounded and fails with the reason: what the credential source threw,
- *   `credential-expired`, `credential-refused`, `transport-refused` or `broker-unreachable`.
- * - Afterwards the link never gives up by itself: it reconnects, with the credential read anew
- *   each time. An expired, unreadable or missing one is never put on the wire.
- */
-export async function openLink(options: LinkOptions): Promise<Link> {
+export interface Dialled {
+  readonly nc: NatsConnection;
+  readonly dialler: Dialler;
+  readonly userKey: string;
+  readonly inboxPrefix: string;
+}
+
+/** The first connect, with all that later dials of the same connection need. */
+export async function dial(options: LinkOptions): Promise<Dialled> {
   const { credentials, connectTimeoutMs = CONNECT_TIMEOUT_MS } = options;
-  const first = credentials === undefined ? undefined : readCredential(credentials);
-  const inboxPrefix = `_INBOX_${first?.userKey ?? randomBytes(16).toString('hex')}`;
-  const dialler = new Dialler(credentials, first?.userKey ?? '');
+  const userKey = credentials === undefined ? '' : readCredential(credentials).userKey;
+  const inboxPrefix = `_INBOX_${userKey === '' ? randomBytes(16).toString('hex') : userKey}`;
+  const dialler = new Dialler(credentials, userKey);
   const nc = await bounded(dialler, connectTimeoutMs, () =>
     connect({
       name: options.name,
@@ -51,7 +49,8 @@ export async function openLink(options: LinkOptions): Promise<Link> {
       noAsyncTraces: true,
     }),
   );
-  return new BrokerLink(nc, dialler, { userKey: dialler.userKey, inboxPrefix, ...options });
+  dialler.adopt(nc);
+  return { nc, dialler, userKey, inboxPrefix };
 }
 
 /** What decides about a dial: the credential, the back-off, and whether the link is still wanted. */
@@ -60,12 +59,12 @@ export class Dialler {
   closing = false;
   /** Told when the reason why no credential can be presented appears or changes. */
   onUnavailable: (e: Plane3Error) => void = () => {};
-  readonly #source: (() => Uint8Array) | undefined;
+  readonly #source: CredentialSource | undefined;
   #nc: NatsConnection | undefined;
   #failures = 0;
   #reported = '';
 
-  constructor(source: (() => Uint8Array) | undefined, userKey: string) {
+  constructor(source: CredentialSource | undefined, userKey: string) {
     this.#source = source;
     this.userKey = userKey;
   }
@@ -88,7 +87,7 @@ export class Dialler {
     }
   }
 
-  #usable(source: () => Uint8Array): Credential {
+  #usable(source: CredentialSource): Credential {
     const credential = readCredential(source);
     if (credential.userKey !== this.userKey)
       // Its rights would not cover this link's reply inbox: every answer would be lost.

@@ -1,0 +1,113 @@
+import type { LifecycleKey, Outcome } from '@plane3/protocol';
+import type { Counters } from './counters.ts';
+import type { EntryFacts, Event, Judge, MemberState } from './model.ts';
+import type { ReaderPorts } from './ports.ts';
+import type { ReaderSettings } from './settings.ts';
+
+/** One attached or lingering member: its machine and what the runtime keeps beside it. */
+export interface Desk {
+  readonly member: LifecycleKey;
+  readonly state: MemberState;
+  /** Retractions of one member run one after the other; the answer of the last one. */
+  recalls: Promise<Outcome<number, never>>;
+  /** A retraction did not come through: the sweep asks again. */
+  recallOwed: boolean;
+  /** Called when no publish of this member is unanswered. */
+  readonly resolved: Set<() => void>;
+  /** Copies of entries that are on their way out of the store. */
+  readonly leavingCopies: Set<number>;
+  /** Copies without an entry any more. */
+  spentCopies: number[];
+}
+
+export type ReaderEvent =
+  | { readonly kind: 'fence-lost'; readonly detail: string }
+  /** The hand-over stream is another one: copies in it are gone, entries are not. */
+  | { readonly kind: 'hand-over-recreated'; readonly detail: string }
+  | { readonly kind: 'durable-repaired'; readonly member: LifecycleKey; readonly how: string }
+  | { readonly kind: 'retraction-late'; readonly member: LifecycleKey; readonly cause: string };
+
+/** What the parts of one term of the reader share. A term ends once and never begins again. */
+export interface Term {
+  readonly ports: ReaderPorts;
+  readonly settings: ReaderSettings;
+  readonly counters: Counters;
+  readonly incarnation: string;
+  readonly desks: Map<LifecycleKey, Desk>;
+  readonly judge: Judge;
+  /** Nothing may be written or answered any more. */
+  readonly ended: boolean;
+  nowMs(): number;
+  tell(desk: Desk, event: Event): void;
+  emit(event: ReaderEvent): void;
+  endAtOnce(event: ReaderEvent): void;
+}
+
+/** Resolves after `ms`. */
+export const pause = (term: Pick<Term, 'ports'>, ms: number): Promise<void> =>
+  new Promise((resolve) => {
+    term.ports.timers.after(ms, resolve);
+  });
+
+/** First delay and ceiling of calls that are repeated until they are answered. */
+const REPEAT_FIRST_MS = 50;
+const REPEAT_CEILING_MS = 2_000;
+export const repeatDelayMs = (attempt: number): number =>
+  Math.min(REPEAT_FIRST_MS * 2 ** Math.min(attempt, 10), REPEAT_CEILING_MS);
+
+/** Repeats a call until it is answered, the time is over or the term has ended. */
+export async function untilAnswered<T, R extends string>(
+  term: Term,
+  deadlineMs: number,
+  call: () => Promise<Outcome<T, R>>,
+): Promise<Outcome<T, R>> {
+  for (let attempt = 0; ; attempt++) {
+    const o = await call();
+    if (o.kind === 'done' || term.ended) return o;
+    const waitMs = repeatDelayMs(attempt);
+    if (term.nowMs() + waitMs > deadlineMs) return o;
+    await pause(term, waitMs);
+  }
+}
+
+/** Copies that were taken back, for acks that come late: bounded in time and number. */
+export class LateAcks {
+  readonly #byCopy = new Map<number, LateCopy>();
+  readonly #maxEntries: number;
+  readonly #forMs: number;
+
+  constructor(maxEntries: number, forMs: number) {
+    this.#maxEntries = maxEntries;
+    this.#forMs = forMs;
+  }
+
+  get size(): number {
+    return this.#byCopy.size;
+  }
+
+  remember(copySeq: number, copy: Omit<LateCopy, 'untilMs'>, nowMs: number): void {
+    this.#byCopy.set(copySeq, { ...copy, untilMs: nowMs + this.#forMs });
+    this.forget(nowMs);
+  }
+
+  get(copySeq: number): LateCopy | undefined {
+    return this.#byCopy.get(copySeq);
+  }
+
+  delete(copySeq: number): void {
+    this.#byCopy.delete(copySeq);
+  }
+
+  forget(nowMs: number): void {
+    for (const [copySeq, c] of this.#byCopy) {
+      if (c.untilMs > nowMs && this.#byCopy.size <= this.#maxEntries) return;
+      this.#byCopy.delete(copySeq);
+    }
+  }
+}
+
+export interface LateCopy {
+  readonly facts: EntryFacts;
+  readonly storedNs: string;
+  readonly untilMs: number;
+}
