@@ -15,8 +15,14 @@ export default defineConfig({
   esbuildOptions(options) {
     options.conditions = ['@plane3/source', 'node', 'import', 'default'];
   },
-  // CommonJS dependencies ask for `require` at run time.
+  // CommonJS dependencies ask for these at run time.
   banner: {
-    js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
+    js: [
+      "import { createRequire as __createRequire } from 'node:module';",
+      "import { fileURLToPath as __fileURLToPath } from 'node:url';",
+      'const require = __createRequire(import.meta.url);',
+      'const __filename = __fileURLToPath(import.meta.url);',
+      "const __dirname = __fileURLToPath(new URL('.', import.meta.url));",
+    ].join('\n'),
   },
 });

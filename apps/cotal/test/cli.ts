@@ -40,7 +40,11 @@ export class Mesh {
       stdout,
       stderr,
       json: () => parse(stdout),
-      lines: () => stdout.split('\n').filter((l) => l !== '').map((l) => parse(l)),
+      lines: () =>
+        stdout
+          .split('\n')
+          .filter((l) => l !== '')
+          .map((l) => parse(l)),
     };
   }
 

@@ -59,8 +59,14 @@ describe('a mesh, by its command line', () => {
   it('holds three posts for an absent member across a SIGKILL of the daemon, exactly once', async () => {
     await agent('alice', 'team');
     await agent('bob', 'team');
-    expect(await mesh.ok('join', 'team', '--as', 'alice')).toMatchObject({ live: true, durable: true });
-    expect(await mesh.ok('join', 'team', '--as', 'bob')).toMatchObject({ live: true, durable: true });
+    expect(await mesh.ok('join', 'team', '--as', 'alice')).toMatchObject({
+      live: true,
+      durable: true,
+    });
+    expect(await mesh.ok('join', 'team', '--as', 'bob')).toMatchObject({
+      live: true,
+      durable: true,
+    });
     const receipt = await mesh.ok('post', 'team', 'one', '--as', 'alice');
     expect(receipt).toMatchObject({ channel: 'team', class: 'durable', guarantee: 'durable' });
     const { daemon } = await status();
@@ -74,7 +80,9 @@ describe('a mesh, by its command line', () => {
     expect(up.daemon.started).toBe(true);
     expect(up.daemon.incarnation).not.toBe(daemon.incarnation);
     await mesh.ok('post', 'team', 'three', '--as', 'alice');
-    await expect.poll(() => pending('bob'), { timeout: 10_000 }).toMatchObject({ pending: 3, handed_over: 0 });
+    await expect
+      .poll(() => pending('bob'), { timeout: 10_000 })
+      .toMatchObject({ pending: 3, handed_over: 0 });
     expect((await mesh.mail('bob')).map((m) => m.text)).toEqual(['one', 'two', 'three']);
     expect(await mesh.mail('bob')).toEqual([]);
     await expect.poll(() => pending('bob'), { timeout: 10_000 }).toMatchObject({ pending: 0 });
@@ -88,7 +96,10 @@ describe('a mesh, by its command line', () => {
     await mesh.ok('post', 'team', 'for carol 1', '--as', 'alice');
     await mesh.ok('post', 'team', 'for carol 2', '--as', 'alice');
     await expect.poll(() => pending('carol'), { timeout: 10_000 }).toMatchObject({ pending: 2 });
-    expect(await mesh.ok('leave', 'team', '--as', 'carol')).toMatchObject({ disposed: 2, already_left: false });
+    expect(await mesh.ok('leave', 'team', '--as', 'carol')).toMatchObject({
+      disposed: 2,
+      already_left: false,
+    });
     expect(await mesh.mail('carol')).toEqual([]);
     expect(await mesh.ok('leave', 'team', '--as', 'carol')).toMatchObject({ already_left: true });
     await mesh.ok('join', 'team', '--as', 'carol');
@@ -115,9 +126,23 @@ describe('a mesh, by its command line', () => {
     await agent('frank', 'team');
     await mesh.ok('agent', 'set', 'alice', '--read', 'team,lobby', '--write', 'team,lobby');
     await expect
-      .poll(async () => (await mesh.ok<{ class: string }>('post', 'lobby', 'hi', '--as', 'alice')).class, { timeout: 10_000 })
+      .poll(
+        async () =>
+          (await mesh.ok<{ class: string }>('post', 'lobby', 'hi', '--as', 'alice')).class,
+        { timeout: 10_000 },
+      )
       .toBe('live');
-    await mesh.ok('post', 'lobby', 'you two', '--as', 'alice', '--mention', 'erin', '--mention', 'frank');
+    await mesh.ok(
+      'post',
+      'lobby',
+      'you two',
+      '--as',
+      'alice',
+      '--mention',
+      'erin',
+      '--mention',
+      'frank',
+    );
     await expect.poll(() => pending('erin'), { timeout: 10_000 }).toMatchObject({ pending: 1 });
     expect((await mesh.mail('erin')).map((m) => m.text)).toEqual(['you two']);
     expect(await mesh.mail('frank')).toEqual([]);
@@ -191,7 +216,10 @@ describe('a mesh, by its command line', () => {
     expect(files.filter((f) => f.endsWith('.pid'))).toEqual([]);
     expect(await mesh.ok('down')).toMatchObject({ daemon: 'was-gone', broker: 'was-gone' });
     const log = files.find((f) => f.startsWith('delivery.') && f.endsWith('.log')) as string;
-    const last = readFileSync(path.join(mesh.root, '.cotal', log), 'utf8').trim().split('\n').at(-1);
+    const last = readFileSync(path.join(mesh.root, '.cotal', log), 'utf8')
+      .trim()
+      .split('\n')
+      .at(-1);
     expect(JSON.parse(last as string)).toMatchObject({ event: 'daemon.exit', exit: 0 });
   });
 });

@@ -4,24 +4,32 @@ import { type EndpointServer, publishContracts, serve } from '@plane3/endpoint/n
 import { FanOut, type FanOutEvent } from '@plane3/fan-out';
 import { NatsCopyStore, NatsDeadPosts, NatsPostSource } from '@plane3/fan-out/nats';
 import type { LeaseRuntime } from '@plane3/lease';
-import { JetStreamApi } from '@plane3/link';
+import { BucketView, JetStreamApi } from '@plane3/link';
 import {
   done,
   inboxFenceSubject,
   type LifecycleKey,
   type Outcome,
   Plane3Error,
+  type Presence,
+  parseRecord,
+  presenceSchema,
   refused,
   type SpaceNames,
 } from '@plane3/protocol';
-import { Reader } from '@plane3/reader';
+import {
+  copyTtlMs,
+  type EntryFacts,
+  Reader,
+  type GenerationState as ReadState,
+} from '@plane3/reader';
 import {
   NatsAttachments,
   NatsConfirmations,
   NatsEntryStore,
   NatsHandOver,
 } from '@plane3/reader/nats';
-import { Registry, type RightAnswer } from '@plane3/registry';
+import { type GenerationState, Registry, type RightAnswer } from '@plane3/registry';
 import { NatsFrontier, NatsMembershipStore } from '@plane3/registry/nats';
 import { ChannelDirectory } from './channels.ts';
 import type { Connections } from './connections.ts';
@@ -94,12 +102,14 @@ class DeliveryEngine implements Engine {
   readonly #p: EngineParts;
   readonly #rights: RightsDirectory;
   readonly #channels: ChannelDirectory;
+  readonly #presence: BucketView<Presence>;
   readonly #registry: Registry;
   readonly #fanOut: FanOut;
   readonly #reader: Reader;
   readonly #settler: RightsSettler;
   readonly #chat: JetStreamApi;
   readonly #inbox: JetStreamApi;
+  readonly #entries: NatsEntryStore;
   readonly #sinceMs = Date.now();
   #server: EndpointServer | undefined;
   #stopped = false;
@@ -109,8 +119,12 @@ class DeliveryEngine implements Engine {
     this.#p = p;
     this.#chat = new JetStreamApi(connections.space);
     this.#inbox = new JetStreamApi(connections.vault);
+    this.#entries = new NatsEntryStore({ api: this.#inbox, names });
     this.#rights = new RightsDirectory(connections.vault, names, settings.viewFreshnessMs);
     this.#channels = new ChannelDirectory(connections.vault, names, settings.viewFreshnessMs);
+    this.#presence = new BucketView(connections.space, names.buckets.presence, {
+      parse: (bytes) => parseRecord(presenceSchema, bytes),
+    });
     this.#registry = this.#makeRegistry();
     this.#fanOut = this.#makeFanOut();
     this.#reader = this.#makeReader();
@@ -122,6 +136,7 @@ class DeliveryEngine implements Engine {
     const { fence, incarnation, connections, log } = this.#p;
     must('rights', await this.#rights.view.start());
     must('channels', await this.#channels.start());
+    must('presence', await this.#presence.start());
     this.#channels.displayWith(connections.spaceWrites);
     must('memberships', await this.#registry.start());
     // Without a cursor (a space's first start) every post that is kept is decided.
@@ -150,16 +165,20 @@ class DeliveryEngine implements Engine {
     await this.#end(false);
   }
 
-  async #end(now: boolean): Promise<void> {
+  async #end(inDoubt: boolean): Promise<void> {
     if (this.#stopped) return;
     this.#stopped = true;
     this.#settler.stop();
     const server = this.#server?.stop();
-    const reader = this.#reader.stop({ retract: !now });
+    const reader = this.#reader.stop({ retract: !inDoubt });
     const fanOut = this.#fanOut.stop();
     await Promise.all([server, reader, fanOut]);
     await this.#registry.stop();
-    await Promise.all([this.#rights.view.stop(), this.#channels.view.stop()]);
+    await Promise.all([
+      this.#rights.view.stop(),
+      this.#channels.view.stop(),
+      this.#presence.stop(),
+    ]);
   }
 
   #makeRegistry(): Registry {
@@ -226,32 +245,37 @@ class DeliveryEngine implements Engine {
   }
 
   #makeReader(): Reader {
-    const { names, connections, settings, log } = this.#p;
+    const { names, connections, settings } = this.#p;
     return new Reader(
       {
-        store: new NatsEntryStore({ api: this.#inbox, names }),
+        store: this.#entries,
         handOver: new NatsHandOver({
           link: connections.space,
           publisher: connections.spaceWrites,
           names,
           shard: settings.shard,
           ackWaitMs: settings.ackWaitMs,
+          copyTtlMs: copyTtlMs(settings),
         }),
         confirmations: new NatsConfirmations({ link: connections.space, names }),
-        attachments: new NatsAttachments({ link: connections.space, names }),
+        attachments: new NatsAttachments({
+          link: connections.space,
+          names,
+          presence: this.#presence,
+        }),
         rights: {
           rowOf: (member) => this.#rights.rowOf(member),
           isCurrent: () => this.#rights.isCurrent,
         },
         memberships: {
-          generationState: (m) => this.#registry.generationState(m.member, m.channel, m.generation),
+          generationState: (m) =>
+            membershipState(this.#registry.generationState(m.member, m.channel, m.generation)),
         },
         progress: { mayLeaveStore: (e) => this.#mayLeaveStore(e) },
         clock,
         timers,
       },
       {
-        prefix: names.prefix,
         windowEntries: settings.windowEntries,
         windowBytes: settings.windowBytes,
         ackWaitMs: settings.ackWaitMs,
@@ -264,6 +288,10 @@ class DeliveryEngine implements Engine {
     const { log, onFenceLost } = this.#p;
     this.#fanOut.onStored((copy) => this.#reader.noteStored(copy));
     this.#fanOut.onCursor(() => this.#reader.progressed());
+    this.#registry.onChange((_channel, member) => {
+      this.#reader.progressed();
+      void this.#reader.membershipChanged(member);
+    });
     this.#fanOut.onEvent((e) => this.#fanOutEvent(e));
     this.#reader.onEvent((e) => {
       if (e.kind === 'fence-lost') onFenceLost(`hand-over: ${e.detail}`);
@@ -326,7 +354,9 @@ class DeliveryEngine implements Engine {
     const settled = await this.#fanOut.settle(b.member, b.channel);
     if (settled.kind !== 'done') return settled;
     const reason = this.#rights.isLive(b.member) ? 'left' : 'retired';
-    return this.#reader.dispose({ ...b, reason });
+    const { member, channel, generation } = b;
+    const disposed = await this.#reader.dispose({ member, channel, generation, reason });
+    return disposed.kind === 'done' ? done({ disposed: disposed.value }) : disposed;
   }
 
   #mayJoin(member: LifecycleKey, channel: string): RightAnswer {
@@ -336,24 +366,17 @@ class DeliveryEngine implements Engine {
   }
 
   /** The cursor has passed the post; a copy of a join's catch-up waits for the activation too. */
-  #mayLeaveStore(e: {
-    readonly member: LifecycleKey;
-    readonly channel: string;
-    readonly generation: number;
-    readonly kind: string;
-    readonly incarnation: string;
-    readonly seq: number;
-  }): boolean {
+  #mayLeaveStore({ entry, channel, kind }: EntryFacts): boolean {
     const cursor = this.#fanOut.cursor();
     if (cursor === undefined) return false;
-    if (cursor.incarnation === e.incarnation && e.seq > cursor.seq) return false;
-    if (e.kind !== 'durable') return true;
-    const row = this.#registry.membershipOf(e.member, e.channel);
-    return row === undefined || row.generation !== e.generation || row.state !== 'joining';
+    if (cursor.incarnation === entry.incarnation && entry.seq > cursor.seq) return false;
+    if (kind !== 'durable') return true;
+    const row = this.#registry.membershipOf(entry.member, channel);
+    return row === undefined || row.generation !== entry.generation || row.state !== 'joining';
   }
 
   #serve() {
-    const { names, connections, incarnation, epoch, lease, log } = this.#p;
+    const { names, connections, incarnation, epoch, lease, log, settings } = this.#p;
     return serve({
       link: connections.space,
       prefix: names.prefix,
@@ -367,6 +390,8 @@ class DeliveryEngine implements Engine {
         names,
         registry: this.#registry,
         reader: this.#reader,
+        windowEntries: settings.windowEntries,
+        membersWithEntries: () => this.#entries.members(),
         rights: this.#rights,
         channels: this.#channels,
         lease,
@@ -410,7 +435,7 @@ class DeliveryEngine implements Engine {
         }),
       },
       reader: {
-        state: reader.state === 'running' ? 'serving' : 'degraded',
+        state: reader.phase === 'serving' ? 'serving' : 'degraded',
         since,
         counters: numbers(reader.counters),
       },
@@ -431,6 +456,29 @@ class DeliveryEngine implements Engine {
         },
       },
     };
+  }
+}
+
+/** The registry's answer in the reader's words; what nobody can say stays unsaid. */
+function membershipState(g: GenerationState): ReadState {
+  switch (g.state) {
+    case 'active':
+      return { kind: 'open', ...g.interval };
+    case 'joining':
+      return { kind: 'joining', ...g.interval };
+    case 'leaving':
+      return { kind: 'closed', ...g.interval, leaveCursor: g.interval.leaveCursor ?? 0 };
+    case 'closed':
+      return {
+        kind: 'closed',
+        incarnation: g.interval?.incarnation ?? '',
+        joinCursor: g.interval?.joinCursor ?? 0,
+        leaveCursor: g.interval?.leaveCursor ?? 0,
+      };
+    case 'absent':
+      return { kind: 'none' };
+    case 'cannot-tell':
+      return { kind: 'unknown' };
   }
 }
 

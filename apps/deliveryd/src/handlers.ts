@@ -27,6 +27,10 @@ import type { RightsDirectory } from './rights.ts';
 
 /** How often an attached member renews; the reader takes it for gone a little later. */
 export const ATTACH_RENEW_MS = 15_000;
+/** An attachment outlives one lost renewal. */
+const ATTACH_RENEWALS = 2;
+/** An answer is on its way at least this long before its caller's deadline. */
+const ANSWER_SLACK_MS = 200;
 /** Members named by one `pending` answer; an operator asks for one by name beyond that. */
 const PENDING_MEMBERS_MAX = 1_000;
 
@@ -34,6 +38,8 @@ export interface HandlerParts {
   readonly names: SpaceNames;
   readonly registry: Registry;
   readonly reader: Reader;
+  readonly windowEntries: number;
+  readonly membersWithEntries: () => Promise<Outcome<ReadonlyMap<LifecycleKey, number>>>;
   readonly rights: RightsDirectory;
   readonly channels: ChannelDirectory;
   readonly lease: LeaseRuntime;
@@ -110,12 +116,15 @@ function memberHandlers(p: HandlerParts): DeliveryHandlers {
       if (unknown !== undefined) return unknown;
       if (a.mode === 'direct')
         return no('unimplemented', 'direct hand-over is not served: use dlv');
-      const handedOver = await p.reader.attach(lifecycleKey(c.caller), ATTACH_RENEW_MS * 2);
+      const member = lifecycleKey(c.caller);
+      p.reader.attached(member, { forMs: ATTACH_RENEW_MS * ATTACH_RENEWALS });
+      const waitMs = Math.max(0, c.deadlineMs - ANSWER_SLACK_MS);
+      const handedOver = await p.reader.whenHandedOver(member, waitMs);
       if (handedOver.kind !== 'done')
-        return no('unavailable', 'the store did not answer', 'unknown');
+        return no('unavailable', 'what waits was not handed over in time', 'unknown');
       return yes({
         mode: a.mode,
-        window: Math.min(a.window, p.reader.windowEntries),
+        window: Math.min(a.window, p.windowEntries),
         renewMs: ATTACH_RENEW_MS,
         handedOver: handedOver.value,
       });
@@ -123,7 +132,7 @@ function memberHandlers(p: HandlerParts): DeliveryHandlers {
     detach: async (c, a) => {
       const unknown = unknownCaller(p, c);
       if (unknown !== undefined) return unknown;
-      p.reader.detach(lifecycleKey(c.caller));
+      p.reader.detached(lifecycleKey(c.caller));
       return yes({ mode: a.mode });
     },
     health: async () =>
@@ -212,7 +221,10 @@ function operatorHandlers(p: HandlerParts): DeliveryHandlers {
     },
     settled: async (c, a) => {
       if (a.bucket !== p.names.buckets.acl) return no('not-found', `nothing settles ${a.bucket}`);
-      const reached = await p.settledRights(a.revision, Math.max(0, c.deadlineMs - 200));
+      const reached = await p.settledRights(
+        a.revision,
+        Math.max(0, c.deadlineMs - ANSWER_SLACK_MS),
+      );
       if (!reached) return no('deadline-exceeded', 'the rights are not settled yet', 'unknown');
       return yes({ ...a, applied: p.rights.view.revision });
     },
@@ -224,9 +236,9 @@ async function membersToReport(
   p: HandlerParts,
   asked: string | undefined,
 ): Promise<LifecycleKey[] | undefined> {
-  const stored = await p.reader.membersWithEntries();
+  const stored = await p.membersWithEntries();
   if (stored.kind !== 'done') return undefined;
-  const keys = new Set<LifecycleKey>(stored.value);
+  const keys = new Set<LifecycleKey>(stored.value.keys());
   if (asked === undefined) return [...keys].sort();
   if (parseLifecycle(asked) !== undefined) return [asked];
   const principal = parsePrincipal(asked);

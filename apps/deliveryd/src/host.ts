@@ -14,6 +14,8 @@ export const timers = {
     const timer = setTimeout(run, ms);
     return () => clearTimeout(timer);
   },
+  /** After what is under way in this turn of the loop. */
+  soon: (run: () => void): void => void setImmediate(run),
 };
 
 /** Facts about this process for the lease row, and proofs about others of this host. */

@@ -77,8 +77,7 @@ export class RightsSettler {
   }
 
   async #once(member: LifecycleKey): Promise<string | undefined> {
-    const judged = await this.#reader.rightsChanged(member);
-    if (judged.kind !== 'done') return judged.kind === 'unknown' ? judged.cause : judged.detail;
+    await this.#reader.rightsChanged(member);
     const row = this.#rights.rowOf(member);
     const lifecycle = parseLifecycle(member);
     if (row?.retiredAt === undefined || lifecycle === undefined) return undefined;
@@ -87,7 +86,7 @@ export class RightsSettler {
     const disposed = await this.#reader.dispose({ member, reason: 'retired' });
     if (disposed.kind !== 'done')
       return disposed.kind === 'unknown' ? disposed.cause : disposed.detail;
-    const count = disposed.value.disposed + retired.data.disposed;
+    const count = disposed.value + retired.data.disposed;
     if (count > 0)
       this.#log.info(
         {

@@ -17,7 +17,10 @@ export function writeCursorIfBehind(s: State, out: Decision[]): void {
   if (s.cursorOpen !== undefined || s.incarnation === '') return;
   const { cursor } = s;
   const current = cursor?.incarnation === s.incarnation && cursor.seq >= s.completed;
-  if (current) return;
+  if (!current) writeCursor(s, out);
+}
+
+export function writeCursor(s: State, out: Decision[]): void {
   s.cursorOpen = { incarnation: s.incarnation, seq: s.completed, ...floors(s) };
   out.push({ kind: 'write-cursor', cursor: s.cursorOpen });
 }
@@ -51,7 +54,8 @@ export function noteLate(s: State, work: PostInWork, storeSeq: number): void {
 
 export function covered(s: State, cursor: FanOutCursor, out: Decision[]): void {
   s.cursor = cursor;
-  s.recoveriesInARow = 0;
+  if (s.phase === 'recovering') out.push({ kind: 'open-source', fromSeq: s.completed + 1 });
+  else s.recoveriesInARow = 0; // only progress ends the growth of the back-off
   const { seq } = cursor;
   for (let work = s.window.at(0); work !== undefined && work.seq <= seq; work = s.window.at(0)) {
     s.window.shift();

@@ -12,7 +12,7 @@ export function halt(s: State, out: Decision[]): void {
   out.push({ kind: 'close-source' });
 }
 
-export const writesOpen = (s: State): number =>
+const writesOpen = (s: State): number =>
   s.copiesOpen + s.checksOpen + s.burialsOpen + (s.cursorOpen === undefined ? 0 : 1);
 
 export function end(s: State, what: Trouble, detail: string): void {

@@ -1,5 +1,5 @@
 import { noCounts } from './counters.ts';
-import { writeCursorIfBehind } from './cursor.ts';
+import { writeCursor, writeCursorIfBehind } from './cursor.ts';
 import { end, fenceLost, goOnWhenDrained, halt, trouble } from './ending.ts';
 import { Fifo } from './fifo.ts';
 import type { Counters, Decision, Event, Limits, State, Stepped } from './model.ts';
@@ -20,7 +20,7 @@ import { closeFor, onDecided, onPost, onRechecked, onSettle, pump } from './taki
  *   store above the cursor is scanned, and the same ids are tried again.
  * - C. A refused fence ends it at once. Another holder writes now.
  * - D. There is one way in, whether after a start, a reconnect, an unknown answer or a full
- *   store: recover, open, run.
+ *   store: read, write the cursor (which proves the fence), open the source, run.
  * - E. At most one post is partly issued, so that a membership change meets few stale decisions.
  *
  * Loops back: false duplicate → publish (ATTEMPTS_MAX, then trouble); trouble → back-off →
@@ -194,8 +194,8 @@ function onRecovered(
   // The scan has answered for every write that nobody could answer for.
   for (const member of s.unresolved) closeFor(s, member);
   s.unresolved = [];
-  out.push({ kind: 'open-source', fromSeq: from });
-  writeCursorIfBehind(s, out);
+  // A fenced write proves that no other holder has begun, before the consumer is taken from it.
+  writeCursor(s, out);
 }
 
 function onStop(s: State, out: Decision[]): void {

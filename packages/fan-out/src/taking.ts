@@ -97,14 +97,13 @@ export function bury(s: State, work: PostInWork, verdict: Verdict, out: Decision
 function takeUp(s: State, work: PostInWork, owed: Plan['copies'][number], out: Decision[]): void {
   const { seq, incarnation } = work;
   const entry = entryOf(incarnation, seq, owed);
-  const copy: Copy = { ...owed, work, entry, attempt: 0, stored: false };
+  const { member, generation, kind } = owed;
+  const copy: Copy = { member, generation, kind, work, entry, attempt: 0, stored: false };
   work.copies.push(copy);
   const found =
     s.slots.size === 0
       ? undefined
-      : s.slots
-          .get(slotOf({ member: owed.member, incarnation, seq }))
-          ?.find((f) => standsFor(f, owed));
+      : s.slots.get(slotOf({ member, incarnation, seq }))?.find((f) => standsFor(f, owed));
   if (found === undefined) {
     work.open++;
     return;
@@ -112,7 +111,7 @@ function takeUp(s: State, work: PostInWork, owed: Plan['copies'][number], out: D
   copy.stored = true;
   s.counters.found++;
   // What stands in the slot may be the other kind: only the very entry is told.
-  if (found.generation === owed.generation && !s.announced.has(entry))
+  if (found.generation === generation && !s.announced.has(entry))
     out.push({ kind: 'announce', copy, storeSeq: found.storeSeq });
 }
 

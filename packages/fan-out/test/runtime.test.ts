@@ -372,6 +372,20 @@ describe('the directory', () => {
   });
 });
 
+describe('two holders', () => {
+  test('the stale one cannot take the consumer back: its recovery proves the fence first', async () => {
+    const w = team();
+    const stale = await w.started();
+    const fresh = await w.started();
+    for (let i = 0; i < 10; i++) {
+      await breathe();
+      w.time.advance(100);
+    }
+    expect(stale.status().reason).toMatchObject({ trouble: 'fence-lost' });
+    expect(fresh.status()).toMatchObject({ phase: 'running', counters: { recoveries: 0 } });
+  });
+});
+
 describe('start and stop', () => {
   test('a stop awaits what is open and writes the cursor; the next start finds nothing to do', async () => {
     const w = team();

@@ -49,6 +49,7 @@ export function acquiring(s: Acquiring, e: LeaseEvent): Step {
     }
     case 'acquire':
     case 'renew':
+    case 'fence-refused':
     case 'quiesced':
       return stay(s);
   }

@@ -27,6 +27,8 @@ export function holding(s: Held, e: LeaseEvent): Step {
       return answers(s.ask, e.request) ? onRead(s, e) : stay(s);
     case 'noticed':
       return onNoticed(s, e);
+    case 'fence-refused':
+      return doubt(s, 'fence-refused', e.nowMs);
     case 'tick':
       if (s.ask.kind !== 'none' || e.nowMs < s.ask.atMs) return stay(s);
       return s.unsure ? read(s) : renew(s, e.nowMs);
@@ -137,6 +139,7 @@ export function doubting(s: Doubting, e: LeaseEvent): Step {
     case 'acquire':
     case 'judged':
     case 'renew':
+    case 'fence-refused':
       return stay(s);
   }
 }

@@ -163,7 +163,12 @@ export type Phase = LeaseState['phase'];
 
 export type DoubtReason =
   /** No renewal was confirmed within the window, or this process slept through it. */
-  'window-passed' | 'renewal-refused' | 'row-taken' | 'row-gone';
+  | 'window-passed'
+  | 'renewal-refused'
+  | 'row-taken'
+  | 'row-gone'
+  /** A write of mine was refused for the fence: a successor's mark is there, or mine is gone. */
+  | 'fence-refused';
 export type LossReason = 'taken' | 'unreachable' | 'quiesce-stuck';
 
 /** Why the lease cannot be had (I31). Each is another message and, where it differs, exit code. */
@@ -216,6 +221,7 @@ export type LeaseEvent = { readonly nowMs: number } & (
     }
   /** Renew at once: the host wants a proof that began after this moment, or to become ready. */
   | { readonly kind: 'renew'; readonly ready: boolean }
+  | { readonly kind: 'fence-refused' }
   | { readonly kind: 'quiesced' }
   | { readonly kind: 'release' }
 );

@@ -43,6 +43,7 @@ export function releasing(s: Releasing, e: LeaseEvent): Step {
     case 'judged':
     case 'noticed':
     case 'renew':
+    case 'fence-refused':
     case 'quiesced':
     case 'release':
       return stay(s);

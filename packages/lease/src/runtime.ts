@@ -114,6 +114,14 @@ export class LeaseRuntime {
     return this.#state !== undefined && isTrusted(this.#state, nowMs);
   }
 
+  /**
+   * Tells that a write which named the fence was refused for it. A successor may be there, or the
+   * mark is gone: the lease is in doubt either way, and ends lost or regained, to be fenced anew.
+   */
+  fenceRefused(): void {
+    this.#feed({ kind: 'fence-refused', nowMs: this.#now() });
+  }
+
   /** Gives the row back if it is mine; from any moment, bounded, idempotent. Stop everything first. */
   release(): Promise<{ rowLeft: boolean }> {
     this.#closing = true;

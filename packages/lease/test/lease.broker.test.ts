@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { refusalError } from '@plane3/lease';
-import { Bucket } from '@plane3/link';
+import { Bucket, JetStreamApi } from '@plane3/link';
 import { eventually, type NatsProc, startNats, startRelay } from '@plane3/testkit';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type BrokerDaemon, BrokerRig, connect, makeBucket, need } from './broker-rig.ts';
@@ -116,11 +116,35 @@ describe.concurrent('one holder on a real broker', () => {
     });
   });
 
+  test('a mark that was purged away is noticed by a refused write and written anew', async () => {
+    await withRig(TTL_MS, async (rig) => {
+      const d = await rig.daemon('d');
+      await held(d);
+      const before = await fenced(d);
+      need(
+        await new JetStreamApi(rig.admin).purge(`INBOX_${rig.space}`, {
+          subject: `${rig.space}.dinbox._fence.0`,
+        }),
+      );
+      expect(await d.store(before.inbox)).toMatchObject({ reason: 'wrong-sequence' });
+      d.lease.fenceRefused();
+      expect(d.lease.trusted()).toBe(false);
+      await eventually(() => d.notices.some((x) => x.kind === 'regained'));
+      const after = await fenced(d);
+      expect((await d.store(after.inbox)).kind).toBe('done');
+    });
+  });
+
   test('S105: creators race over tombstones and a deleter, and never two of them win', async () => {
     await withRig(30_000, async (rig) => {
+      const host = { boot: 'here', pid: 1, start: '1' };
       const vandal = new Bucket(rig.admin, undefined, `lease_${rig.space}`);
       for (let round = 0; round < 30; round++) {
-        const two = [await rig.daemon(`a${round}`), await rig.daemon(`b${round}`)];
+        const hostProbe = { self: () => host, judge: async () => 'alive' as const };
+        const two = [
+          await rig.daemon(`a${round}`, { hostProbe }),
+          await rig.daemon(`b${round}`, { hostProbe }),
+        ];
         // The vandal acts in some rounds only before the race, in others in the midst of it.
         const racing = two.map((d) =>
           d.lease.acquire().then((a) => ({ a, revision: d.lease.status().revision ?? 0 })),

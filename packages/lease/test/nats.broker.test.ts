@@ -83,17 +83,21 @@ describe.concurrent('the fence port on a broker', () => {
     );
 });
 
-test('a fence outlives its stream’s age, or every write would end with it', async () => {
-  await makeStream(admin, 'AGED', 'aged.>', {
-    max_age: 1e9,
-    duplicate_window: 1e9,
-    allow_msg_ttl: true,
-  });
+test('a mark outlives its stream’s age while the broker runs', async () => {
+  const aged = { max_age: 1e9, duplicate_window: 1e9, allow_msg_ttl: true };
+  await makeStream(admin, 'AGED', 'aged.>', aged);
   const fence = new NatsFence({ link: admin, stream: 'AGED', subject: 'aged._fence.0' });
   const seq = need(await fence.write({ incarnation: 'a', leaseRevision: 1, at: 1 }, 0));
   need(await new Publisher(admin).publish('aged.x', new Uint8Array(1), undefined));
   const other = new NatsFence({ link: admin, stream: 'AGED', subject: 'aged.x' });
-  await eventually(async () => need(await other.read()) === undefined, { timeoutMs: 10_000 });
+  await eventually(async () => need(await other.read()) === undefined);
+  expect(need(await fence.read())?.seq).toBe(seq);
+});
+
+test('a mark in a stream without an age outlives a killed broker', async () => {
+  await makeStream(admin, 'AGELESS', 'ageless.>', { allow_msg_ttl: true });
+  const fence = new NatsFence({ link: admin, stream: 'AGELESS', subject: 'ageless._fence.0' });
+  const seq = need(await fence.write({ incarnation: 'a', leaseRevision: 1, at: 1 }, 0));
   await nats.restart();
   await eventually(async () => (await fence.read()).kind === 'done');
   expect(need(await fence.read())?.seq).toBe(seq);

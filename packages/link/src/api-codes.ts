@@ -48,8 +48,9 @@ const STORE_FULL: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * Passing states of the broker: a cluster without a leader (10008, 10009, 10073), JetStream not up yet
- * (10039, 10076), the same message id under way (10158). Nothing was decided, so they are `unknown`.
+ * Passing states of the broker: a cluster without a leader (10008, 10009, 10073), JetStream not
+ * up yet (10039, 10076), the same message id under way (10158). Nothing was decided, so they are
+ * `unknown`.
  */
 const TRANSIENT: ReadonlySet<number> = new Set([10008, 10009, 10039, 10073, 10076, 10158]);
 

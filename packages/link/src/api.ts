@@ -4,7 +4,13 @@ import { done, type Outcome, refused, unknown } from '@plane3/protocol';
 import { API_CODE, type ApiError, apiRefusalOf, detailOf, isTransient } from './api-codes.ts';
 import { type BatchRead, DirectBatch } from './direct-batch.ts';
 import type { Link } from './link.ts';
-import { type Replies, type ReplyFailure, type ReplySink, repliesOf } from './replies.ts';
+import {
+  type Replies,
+  type ReplyFailure,
+  type ReplySink,
+  type Request,
+  repliesOf,
+} from './replies.ts';
 import { type ApiMessage, fromApi, type StoredMessage } from './stored-message.ts';
 
 export type ApiRefusal = 'not-found' | 'permission-denied' | 'conflict' | 'rejected';
@@ -35,16 +41,8 @@ export class JetStreamApi implements ReplySink<Settle> {
 
   /** Any call: `operation` is what follows `$JS.API.`. */
   async call<T>(operation: string, payload?: unknown): Promise<Outcome<T, ApiRefusal>> {
-    const answer = await this.#send(operation, payload);
-    if (answer.kind !== 'done') return answer;
-    const parsed = this.#parse<T>(answer.value);
-    if (parsed.kind === 'refused' && 'error' in parsed) {
-      const { error } = parsed;
-      return isTransient(error)
-        ? unknown(detailOf(error))
-        : refused(apiRefusalOf(error), detailOf(error));
-    }
-    return parsed as Outcome<T, ApiRefusal>;
+    const answer = await this.#ask<T>(operation, payload);
+    return answer.kind === 'error' ? outcomeOfError(answer.error) : answer;
   }
 
   /** With `subjectsFilter` the state counts every stored subject that matches, all pages. */
@@ -96,9 +94,9 @@ export class JetStreamApi implements ReplySink<Settle> {
 
   /**
    * Up to `batchMax` messages of `subject` from `fromSeq` on, in one request (the stream needs
-   * `allow_direct`). `complete`: the broker said that no further one exists. An answer that is cut
-   * short or has a hole is `unknown`, never a shorter list.
-   * On a replicated stream any replica answers, so the end may be an older one.
+   * `allow_direct`). `complete`: the broker said that no further one exists. An answer that is
+   * cut short or has a hole is `unknown`, never a shorter list. On a replicated stream any
+   * replica answers, so the end may be an older one.
    */
   batchOf(
     stream: string,
@@ -121,20 +119,16 @@ export class JetStreamApi implements ReplySink<Settle> {
 
   /** False: it was not there. */
   async deleteSeq(stream: string, seq: number): Promise<Outcome<boolean, ApiRefusal>> {
-    const answer = await this.#send(`STREAM.MSG.DELETE.${stream}`, { seq, no_erase: true });
-    if (answer.kind !== 'done') return answer;
-    const parsed = this.#parse<unknown>(answer.value);
-    if (parsed.kind === 'done') return done(true);
-    if (parsed.kind === 'unknown') return parsed;
-    const { error } = parsed;
-    if (isTransient(error)) return unknown(detailOf(error));
+    const answer = await this.#ask(`STREAM.MSG.DELETE.${stream}`, { seq, no_erase: true });
+    if (answer.kind === 'done') return done(true);
+    if (answer.kind !== 'error') return answer;
+    const { error } = answer;
     if (error.err_code === API_CODE.sequenceNotFound) return done(false);
-    if (error.err_code !== API_CODE.messageDeleteFailed)
-      return refused(apiRefusalOf(error), detailOf(error));
+    if (error.err_code !== API_CODE.messageDeleteFailed) return outcomeOfError(error);
     // One code for "not there" and for a store that failed: look.
     const there = await this.atSeq(stream, seq);
     if (there.kind !== 'done') return there;
-    return there.value === undefined ? done(false) : refused('rejected', detailOf(error));
+    return there.value === undefined ? done(false) : outcomeOfError(error);
   }
 
   /** Removes the messages of `subject` below `upToSeq` (all without it); answers how many. */
@@ -161,13 +155,15 @@ export class JetStreamApi implements ReplySink<Settle> {
     return this.#consumer(stream, config, 'create');
   }
 
-  /** Changes what is given and keeps the rest, the position too. */
-  consumerUpdate(
+  /** Changes what is given; the rest of the configuration and the position stay. */
+  async consumerUpdate(
     stream: string,
     name: string,
     config: Partial<ConsumerConfig>,
   ): Promise<Outcome<ConsumerInfo, ApiRefusal>> {
-    return this.#consumer(stream, { name, ...config }, 'update');
+    const now = await this.consumerInfo(stream, name);
+    if (now.kind !== 'done') return now; // the broker takes a missing setting for its default
+    return this.#consumer(stream, { ...now.value.config, ...config, name }, 'update');
   }
 
   /** False: there was none. */
@@ -182,7 +178,7 @@ export class JetStreamApi implements ReplySink<Settle> {
     config: NamedConsumerConfig,
     action: 'create' | 'update',
   ): Promise<Outcome<ConsumerInfo, ApiRefusal>> {
-    const name = config.durable_name ?? config.name;
+    const name = config.name ?? config.durable_name;
     // A single filter stands in the subject, so that grants can pin it.
     const filter = config.filter_subject === undefined ? '' : `.${config.filter_subject}`;
     const payload = { stream_name: stream, config, action };
@@ -193,41 +189,32 @@ export class JetStreamApi implements ReplySink<Settle> {
     stream: string,
     query: object,
   ): Promise<Outcome<StoredMessage | undefined, ApiRefusal>> {
-    const answer = await this.#send(`STREAM.MSG.GET.${stream}`, query);
-    if (answer.kind !== 'done') return answer;
-    const parsed = this.#parse<{ message: ApiMessage }>(answer.value);
-    if (parsed.kind === 'done') return done(fromApi(parsed.value.message));
-    if (parsed.kind === 'unknown') return parsed;
-    const { error } = parsed;
-    if (error.err_code === API_CODE.noMessageFound) return done(undefined);
-    return isTransient(error)
-      ? unknown(detailOf(error))
-      : refused(apiRefusalOf(error), detailOf(error));
+    const answer = await this.#ask<{ message: ApiMessage }>(`STREAM.MSG.GET.${stream}`, query);
+    if (answer.kind === 'done') return done(fromApi(answer.value.message));
+    if (answer.kind !== 'error') return answer;
+    return answer.error.err_code === API_CODE.noMessageFound
+      ? done(undefined)
+      : outcomeOfError(answer.error);
   }
 
-  #parse<T>(
-    message: Msg,
-  ):
-    | { kind: 'done'; value: T }
-    | { kind: 'refused'; error: ApiError }
-    | { kind: 'unknown'; cause: string } {
+  /** The broker's error is kept apart, for calls in which one of its codes is an answer. */
+  async #ask<T>(
+    operation: string,
+    payload?: unknown,
+  ): Promise<Outcome<T, ApiRefusal> | { readonly kind: 'error'; readonly error: ApiError }> {
+    const answer = await new Promise<Outcome<Msg, ApiRefusal>>((ok) =>
+      this.#replies.send(this.#request(operation, payload), undefined, this, ok),
+    );
+    if (answer.kind !== 'done') return answer;
     try {
-      const value = JSON.parse(message.string()) as { error?: ApiError };
-      return value.error === undefined
-        ? { kind: 'done', value: value as T }
-        : { kind: 'refused', error: value.error };
+      const value = JSON.parse(answer.value.string()) as { readonly error?: ApiError };
+      return value.error === undefined ? done(value as T) : { kind: 'error', error: value.error };
     } catch {
       return unknown('malformed answer');
     }
   }
 
-  #send(operation: string, payload: unknown): Promise<Outcome<Msg, ApiRefusal>> {
-    return new Promise((ok) =>
-      this.#replies.send(this.#request(operation, payload), undefined, this, ok),
-    );
-  }
-
-  #request(operation: string, payload: unknown) {
+  #request(operation: string, payload: unknown): Request {
     return {
       subject: `$JS.API.${operation}`,
       body: payload === undefined ? new Uint8Array(0) : Buffer.from(JSON.stringify(payload)),
@@ -248,3 +235,6 @@ export class JetStreamApi implements ReplySink<Settle> {
     settle(failure === 'denied' ? refused('permission-denied', detail) : unknown(failure));
   }
 }
+
+const outcomeOfError = (e: ApiError): Outcome<never, ApiRefusal> =>
+  isTransient(e) ? unknown(detailOf(e)) : refused(apiRefusalOf(e), detailOf(e));

@@ -1,7 +1,7 @@
-import { bucketStream, bucketSubject, type Outcome, unknown } from '@plane3/protocol';
+import { bucketStream, bucketSubject, done, type Outcome, unknown } from '@plane3/protocol';
 import { type ApiRefusal, JetStreamApi } from './api.ts';
 import type { Link } from './link.ts';
-import { type Delivery, ViewFeed } from './view-feed.ts';
+import { ViewFeed } from './view-feed.ts';
 import { type ViewRow, ViewRows } from './view-rows.ts';
 
 /**
@@ -29,16 +29,20 @@ const LOAD_SILENCE_MAX_MS = 5_000;
 const BACK_OFF_MIN_MS = 100;
 const BACK_OFF_MAX_MS = 5_000;
 /** Rows that vanish without a marker (age, purge) make it load anew at most this often. */
-const VANISHED_SPACING_MS = 5_000;
+const VANISHED_SPACING_MS = 1_000;
+/** Messages that the consumer has delivered may be on their way for this long. */
+const ON_THE_WAY_MAX_MS = 500;
+/** After this silence in a load the consumer is asked whether anything is left. */
+const LOAD_ASK_AFTER_MS = 250;
 /** `waitFor` asks for a check at most this often. */
 const HURRY_EVERY_MS = 50;
 
 /**
- * The whole of a bucket in memory, followed by one consumer. It knows how old it is: with every check
- * the stream's leader says how far the stream goes, and the view is as of the moment of that question
- * once everything up to there is applied. It also notices a bucket that was recreated, rows that went
- * without a marker, and a consumer that is gone; then it loads everything anew, one load at a
- * time and with back-off, while the old contents stay readable.
+ * The whole of a bucket in memory, followed by one consumer. It knows how old it is: with every
+ * check the stream's leader says how far the stream goes, and the view is as of the moment of
+ * that question once everything up to there is applied. It also notices a bucket that was
+ * recreated, rows that went without a marker, and a consumer that is gone; then it loads
+ * everything anew, one load at a time and with back-off, while the old contents stay readable.
  */
 export class BucketView<T> {
   readonly #link: Link;
@@ -55,12 +59,15 @@ export class BucketView<T> {
   #running: Promise<void> | undefined;
   #unlisten: () => void = () => {};
   #wake: () => void = () => {};
+  /** Ends the pause before a check, but never a back-off. */
+  #hurry: () => void = () => {};
   #created = '';
   #asOfMs = Number.NEGATIVE_INFINITY;
   /** A leader's answer that the contents have not reached yet. */
   #claim: { readonly lastSeq: number; readonly atMs: number } | undefined;
   #lost: string | undefined;
-  #behindAt = -1;
+  /** Since when nothing has come although the consumer has delivered more. */
+  #behind: { readonly received: number; readonly sinceMs: number } | undefined;
   #vanishedMs = Number.NEGATIVE_INFINITY;
   #announced: ViewState = 'loading';
   #loaded = false;
@@ -78,7 +85,7 @@ export class BucketView<T> {
     const prefix = bucketSubject(bucket, '');
     const filter = o.keyFilter ?? '>';
     this.#feed = new ViewFeed(link, this.#api, { stream: this.#stream, prefix, filter });
-    this.#rows = new ViewRows(o.parse);
+    this.#rows = new ViewRows(o.parse, (fn, x) => link.guard(`view of ${bucket}`, fn, x));
     this.#checkEveryMs = o.checkEveryMs ?? CHECK_EVERY_MS;
     this.#freshnessMs = o.freshnessMs ?? FRESHNESS_MS;
   }
@@ -139,7 +146,7 @@ export class BucketView<T> {
       const leftMs = end - performance.now();
       if (leftMs <= 0) return false;
       await this.#changeWithin(Math.min(leftMs, HURRY_EVERY_MS));
-      this.#wake(); // with a filter, or after a removal, only a check can tell
+      this.#hurry(); // with a filter, or after a removal, only a check can tell
     }
   }
 
@@ -170,7 +177,10 @@ export class BucketView<T> {
     let failures = 0;
     while (!this.#stopped) {
       if (this.#lost === undefined) {
-        await this.#sleep(this.#checkEveryMs);
+        const pause = this.#sleep(this.#checkEveryMs);
+        this.#hurry = this.#wake;
+        await pause;
+        this.#hurry = () => {};
         if (!this.#stopped && this.#lost === undefined && this.#link.connected) await this.#check();
         continue;
       }
@@ -191,37 +201,56 @@ export class BucketView<T> {
     this.loads++;
     this.#lost = undefined;
     this.#claim = undefined;
-    this.#behindAt = -1;
+    this.#behind = undefined;
     const atMs = performance.now();
     const info = await this.#api.streamInfo(this.#stream);
     if (info.kind !== 'done') return info;
     const filling = this.#rows.refill();
-    let seen = 0;
-    let silentSince = performance.now();
+    const progress = { seen: 0, atEnd: false, lastMs: performance.now() };
     const opened = await this.#feed.open(
       (d) => {
-        seen++;
-        silentSince = performance.now();
+        progress.seen++;
+        progress.atEnd = d.pending === 0;
+        progress.lastMs = performance.now();
         filling.apply(d.row);
-        if (filling.live) this.#onLive(d);
+        if (filling.live) this.#onLive();
         this.#notifyWaiters();
       },
       () => this.#lose('messages missing'),
     );
     if (opened.kind !== 'done') return opened;
-    while (seen < opened.value) {
-      if (this.#stopped || this.#lost !== undefined) return unknown(this.#lost ?? 'stopped');
-      if (performance.now() - silentSince > LOAD_SILENCE_MAX_MS) return unknown('load stalled');
-      await this.#changeWithin(HURRY_EVERY_MS);
-    }
+    const filled = await this.#filled(opened.value, progress);
+    if (filled.kind !== 'done') return filled;
     this.#created = info.value.created;
     this.#loaded = true;
+    // The consumer is younger than this answer: everything up to there is applied.
     filling.complete(info.value.state.last_seq);
     this.#prove(atMs);
-    return { kind: 'done', value: undefined };
+    this.#notifyWaiters();
+    return filled;
   }
 
-  #onLive(_: Delivery): void {
+  /** Waits for the first part. Some of it may go before it is delivered, so the end counts too. */
+  async #filled(
+    expected: number,
+    progress: { readonly seen: number; readonly atEnd: boolean; readonly lastMs: number },
+  ): Promise<Outcome<void, ApiRefusal>> {
+    while (progress.seen < expected && !progress.atEnd) {
+      if (this.#stopped || this.#lost !== undefined) return unknown(this.#lost ?? 'stopped');
+      const silentMs = performance.now() - progress.lastMs;
+      if (silentMs > LOAD_SILENCE_MAX_MS) return unknown('load stalled');
+      if (silentMs > LOAD_ASK_AFTER_MS) {
+        const at = await this.#feed.progress();
+        if (at.kind === 'refused') return at;
+        const over = at.kind === 'done' && at.value.pending === 0;
+        if (over && at.value.delivered === this.#feed.received) break;
+      }
+      await this.#changeWithin(HURRY_EVERY_MS);
+    }
+    return done(undefined);
+  }
+
+  #onLive(): void {
     const claim = this.#claim;
     if (claim !== undefined && this.#rows.revision >= claim.lastSeq) this.#prove(claim.atMs);
   }
@@ -229,23 +258,26 @@ export class BucketView<T> {
   /** Asks the leader how far the stream goes, and finds out why the contents are not there. */
   async #check(): Promise<void> {
     const atMs = performance.now();
+    const { highest } = this.#rows; // of before the question: its answer cannot be below
     const info = await this.#api.streamInfo(this.#stream);
     if (info.kind === 'refused' && info.reason === 'not-found') return this.#lose('stream gone');
     if (info.kind !== 'done' || this.#lost !== undefined) return;
     const { created, state } = info.value;
     if (created !== this.#created) return this.#lose('recreated');
     const reached = this.#rows.revision;
-    if (state.last_seq < this.#rows.highest) return this.#lose('the stream went back');
+    if (state.last_seq < highest) return this.#lose('the stream went back');
     if (reached < state.last_seq) {
       this.#claim = { lastSeq: state.last_seq, atMs };
       return this.#checkFeed(state.last_seq, atMs);
     }
-    if (reached === state.last_seq && this.#vanished(state.num_subjects))
-      return this.#lose('rows vanished');
+    if (reached === state.last_seq && this.#whole && (state.num_subjects ?? 0) !== this.#rows.known)
+      return this.#loseVanished(atMs); // not complete, so nothing is proved
     this.#prove(atMs);
   }
 
-  /** Behind: because of keys that are not followed or are gone again, or because of the consumer. */
+  /**
+   * Behind: because of keys that are not followed or are gone again, or because of the consumer.
+   */
   async #checkFeed(lastSeq: number, atMs: number): Promise<void> {
     const progress = await this.#feed.progress();
     if (progress.kind === 'refused' && progress.reason === 'not-found')
@@ -259,17 +291,17 @@ export class BucketView<T> {
       this.#notifyWaiters();
       return;
     }
-    // On their way, unless the next check finds that none has come.
-    if (this.#behindAt === received) return this.#lose('messages missing');
-    this.#behindAt = received;
+    if (this.#behind?.received !== received) {
+      this.#behind = { received, sinceMs: atMs };
+    } else if (atMs - this.#behind.sinceMs > ON_THE_WAY_MAX_MS) {
+      this.#lose('messages missing');
+    }
   }
 
-  #vanished(subjects: number | undefined): boolean {
-    if (!this.#whole || (subjects ?? 0) === this.#rows.known) return false;
-    const now = performance.now();
-    if (now - this.#vanishedMs < VANISHED_SPACING_MS) return false;
-    this.#vanishedMs = now;
-    return true;
+  #loseVanished(atMs: number): void {
+    if (atMs - this.#vanishedMs < VANISHED_SPACING_MS) return;
+    this.#vanishedMs = atMs;
+    this.#lose('rows vanished');
   }
 
   #lose(why: string): void {
@@ -281,7 +313,7 @@ export class BucketView<T> {
   #prove(atMs: number): void {
     this.#asOfMs = Math.max(this.#asOfMs, atMs);
     this.#claim = undefined;
-    this.#behindAt = -1;
+    this.#behind = undefined;
     this.#announce();
   }
 
@@ -289,7 +321,8 @@ export class BucketView<T> {
     const { state } = this;
     if (state === this.#announced) return;
     this.#announced = state;
-    for (const listener of [...this.#stateListeners]) listener(state);
+    for (const listener of [...this.#stateListeners])
+      this.#link.guard('view state', listener, state);
   }
 
   #notifyWaiters(): void {

@@ -32,8 +32,8 @@ export const isMarker = (m: WithHeaders): boolean =>
   m.header(OPERATION) !== undefined || m.header(MARKER_REASON) !== undefined;
 
 /**
- * A row that bears headers which only the broker sets: it is one of the broker's own answers, put there
- * through the reply subject of somebody's publish. Nobody wrote it as a row.
+ * A row that bears headers which only the broker sets: it is one of the broker's own answers, put
+ * there through the reply subject of somebody's publish. Nobody wrote it as a row.
  */
 export const isBrokerMade = (m: WithHeaders): boolean =>
   BROKER_HEADERS.some((name) => m.header(name) !== undefined);
@@ -71,9 +71,9 @@ export class Bucket {
   }
 
   /**
-   * Writes and answers the new revision. With `expectedRevision` only if the key's last revision is
-   * that one, else `wrong-sequence`. 0 = there must be no value: nothing stored, or a deletion.
-   * `ttlSeconds` needs a bucket that allows it; every write sets it anew.
+   * Writes and answers the new revision. With `expectedRevision` only if the key's last revision
+   * is that one, else `wrong-sequence`. 0 = there must be no value: nothing stored, or a
+   * deletion. `ttlSeconds` needs a bucket that allows it; every write sets it anew.
    */
   async put(
     key: string,

@@ -1,10 +1,10 @@
 import type { NatsConnection } from '@nats-io/nats-core';
 
 /**
- * The one place that reaches into the client, whose version is pinned exactly. Its public interface
- * cannot say "give up this dial, stay in the reconnect loop": an authenticator that throws closes
- * the connection for good, and a `close()` during a dial lets that dial go on to a connection that
- * nobody owns. Both are shown by tests, so that a new client version is noticed.
+ * The one place that reaches into the client, whose version is pinned exactly. Its public
+ * interface cannot say "give up this dial, stay in the reconnect loop": an authenticator that
+ * throws closes the connection for good, and a `close()` during a dial lets that dial go on to a
+ * connection that nobody owns. Both are shown by tests, so that a new client version is noticed.
  */
 interface Internals {
   readonly protocol?: {

@@ -53,7 +53,9 @@ export async function dial(options: LinkOptions): Promise<Dialled> {
   return { nc, dialler, userKey, inboxPrefix };
 }
 
-/** What decides about a dial: the credential, the back-off, and whether the link is still wanted. */
+/**
+ * What decides about a dial: the credential, the back-off, and whether the link is still wanted.
+ */
 export class Dialler {
   readonly userKey: string;
   closing = false;
@@ -160,7 +162,8 @@ function asPlane3Error(e: unknown): Plane3Error {
   if (code !== undefined && TLS_CODE.test(code))
     return new Plane3Error('transport-refused', { detail: code, cause: e });
   if (code !== undefined) return unreachable(code, e);
-  // The client compares the greeting with its options: a listener without TLS, or one that demands it.
+  // The client compares the greeting with its options: a listener without TLS, or one that
+  // demands it.
   if (e instanceof ConnectionError || e instanceof InvalidArgumentError)
     return new Plane3Error('transport-refused', { detail: e.message, cause: e });
   return unreachable(e instanceof Error ? e.message : String(e), e);

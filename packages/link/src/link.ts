@@ -20,8 +20,8 @@ const CLOSE_MAX_MS = 1_000;
  * One connection to a broker that keeps its word.
  *
  * - The transport is demanded on every dial; what a listener greets with decides nothing.
- * - It never gives up by itself: it reconnects for ever, with the credential read anew each time. An
- *   expired, unreadable or missing one is never put on the wire.
+ * - It never gives up by itself: it reconnects for ever, with the credential read anew each time.
+ *   An expired, unreadable or missing one is never put on the wire.
  * - Permission errors are awaited and matched to the call, not missed.
  */
 export class Link {
@@ -43,8 +43,8 @@ export class Link {
   #disconnectedMs = 0;
 
   /**
-   * Bounded; throws what the credential source threw, `credential-unreadable`, `credential-expired`,
-   * `credential-refused`, `transport-refused` or `broker-unreachable`.
+   * Bounded; throws what the credential source threw, `credential-unreadable`,
+   * `credential-expired`, `credential-refused`, `transport-refused` or `broker-unreachable`.
    */
   static async open(options: LinkOptions): Promise<Link> {
     const { nc, dialler, userKey, inboxPrefix } = await dial(options);
@@ -71,7 +71,10 @@ export class Link {
     this.#emit('connected');
   }
 
-  /** 1 after the first connect, one more after each reconnect: handles of an earlier one are suspect. */
+  /**
+   * 1 after the first connect, one more after each reconnect: handles of an earlier one are
+   * suspect.
+   */
   get generation(): number {
     return this.#generation;
   }
@@ -88,8 +91,8 @@ export class Link {
 
   /**
    * Subscribes and waits until the broker has accepted it. `unknown` (timeout, disconnect) leaves
-   * nothing behind. An accepted subscription survives reconnects; if it is denied on a later one it
-   * becomes inactive and `onDenied` tells. A handler that throws is reported as an event.
+   * nothing behind. An accepted subscription survives reconnects; if it is denied on a later one
+   * it becomes inactive and `onDenied` tells. A handler that throws is reported as an event.
    */
   async subscribe(
     subject: string,
@@ -102,7 +105,7 @@ export class Link {
       ...o,
       callback: (error, message) => {
         if (error !== null) denied = true;
-        else this.#guard(subject, handler, message);
+        else this.guard(subject, handler, message);
       },
     });
     // The broker answers a ping only after it has refused what came before it.
@@ -204,7 +207,7 @@ export class Link {
       this.#generation++;
       this.#dialler.accepted();
       this.#readServerInfo();
-      for (const listener of [...this.#restorations]) this.#guard('restored', listener, undefined);
+      for (const listener of [...this.#restorations]) this.guard('restored', listener, undefined);
       this.#emit('reconnected');
     } else if (status.type === 'error') {
       this.#onError(status.error);
@@ -215,7 +218,7 @@ export class Link {
     if (error instanceof PermissionViolationError) {
       const { operation, subject, queue } = error;
       const denial: Denial = { operation, subject, ...(queue === undefined ? {} : { queue }) };
-      for (const listener of [...this.#denials]) this.#guard(subject, listener, denial);
+      for (const listener of [...this.#denials]) this.guard(subject, listener, denial);
       this.#emit('permission-denied', { denial });
     } else if (
       error instanceof AuthorizationError ||
@@ -228,7 +231,7 @@ export class Link {
   #setLost(): void {
     if (!this.#connected) return;
     this.#connected = false;
-    for (const listener of [...this.#losses]) this.#guard('lost', listener, undefined);
+    for (const listener of [...this.#losses]) this.guard('lost', listener, undefined);
   }
 
   #readServerInfo(): void {
@@ -237,8 +240,12 @@ export class Link {
     this.#serverVersion = info?.version ?? this.#serverVersion;
   }
 
-  /** An exception in a callback would end the client's read loop: deaf, and still connected. */
-  #guard<T>(where: string, fn: (x: T) => void, x: T): void {
+  /**
+   * Calls what others gave. An exception would end the client's read loop: deaf, and still
+   * connected.
+   * @internal
+   */
+  guard<T>(where: string, fn: (x: T) => void, x: T): void {
     try {
       fn(x);
     } catch (e) {
@@ -250,7 +257,7 @@ export class Link {
   #emit(kind: LinkEvent['kind'], facts: Omit<LinkEvent, 'kind' | 'generation'> = {}): void {
     const event: LinkEvent = { kind, generation: this.#generation, ...facts };
     for (const listener of [...this.#events]) {
-      if (kind !== 'handler-failed') this.#guard(kind, listener, event);
+      if (kind !== 'handler-failed') this.guard(kind, listener, event);
       else
         try {
           listener(event);

@@ -11,10 +11,17 @@ import type { Link } from './link.ts';
 const SWEEP_EVERY_MS = 100;
 
 /**
- * Why no answer came. `not-sent` is the only one after which nothing can have happened.
- * `denied` is the broker's own word: it did not take the request.
+ * Why no answer came. After `denied` nothing has happened: the broker did not take the request,
+ * or it was not sent because the broker does not let answers in. `not-sent`: nothing either. All
+ * others leave it open.
  */
-export type ReplyFailure = 'timeout' | 'disconnected' | 'closed' | 'not-sent' | 'denied';
+export type ReplyFailure =
+  | 'timeout'
+  | 'disconnected'
+  | 'closed'
+  | 'inbox-denied'
+  | 'not-sent'
+  | 'denied';
 
 /** Whoever waits for answers. `token` is what it gave with the request: no closure per request. */
 export interface ReplySink<Token> {
@@ -22,6 +29,12 @@ export interface ReplySink<Token> {
   onReply(token: Token, message: Msg): boolean;
   /** Comes at most once and ends the request. Must not throw. */
   onFailure(token: Token, failure: ReplyFailure, detail: string): void;
+}
+
+export interface Request {
+  readonly subject: string;
+  readonly body: Uint8Array;
+  readonly timeoutMs: number;
 }
 
 interface Waiting {
@@ -33,12 +46,12 @@ interface Waiting {
 }
 
 /**
- * Requests and their answers on one connection: one wildcard inbox, an integer suffix, a table, one
- * sweep timer. 2–4 µs a request where the client's own takes 16 and more.
+ * Requests and their answers on one connection: one wildcard inbox, an integer suffix, a table,
+ * one sweep timer. 2–4 µs a request where the client's own takes 16 and more.
  *
- * The inbox holds 128 random bits beside the connection's prefix: the broker never checks the reply
- * subject of a publish, so whoever could guess an open one could have an acknowledgement of its own
- * delivered as ours.
+ * The inbox holds 128 random bits beside the connection's prefix: the broker never checks the
+ * reply subject of a publish, so whoever could guess an open one could have an acknowledgement of
+ * its own delivered as ours.
  */
 export class Replies {
   readonly #link: Link;
@@ -50,7 +63,7 @@ export class Replies {
 
   constructor(link: Link) {
     this.#link = link;
-    this.#prefix = `${link.inboxPrefix}.${randomBytes(16).toString('hex')}.`;
+    this.#prefix = `${link.inboxPrefix}.${randomBytes(16).toString('base64url')}.`;
     this.#subscribe();
     link.onLost(() => this.#failAll('disconnected'));
     link.onRestored(() => {
@@ -66,20 +79,17 @@ export class Replies {
     this.#timer.unref();
   }
 
-  get inboxDenied(): boolean {
-    return this.#inboxDenied;
-  }
-
   /** The sink hears of it exactly once, never before this returns. */
   send<Token>(
-    request: { readonly subject: string; readonly body: Uint8Array; readonly timeoutMs: number },
+    request: Request,
     headers: MsgHdrs | undefined,
     sink: ReplySink<Token>,
     token: Token,
   ): void {
     if (!this.#link.connected || this.#inboxDenied) {
-      const why = this.#inboxDenied ? 'the reply inbox is denied' : 'disconnected';
-      setImmediate(() => sink.onFailure(token, 'not-sent', why)); // spares callers recursion
+      const failure = this.#link.connected ? 'denied' : 'not-sent';
+      const inbox = `${this.#prefix}*`;
+      setImmediate(() => sink.onFailure(token, failure, inbox)); // spares callers recursion
       return;
     }
     const { subject, timeoutMs } = request;
@@ -114,8 +124,7 @@ export class Replies {
       callback: (error, message) => {
         if (error === null) return this.#onMessage(message) as never;
         this.#inboxDenied = true;
-        // They were taken, and their answers will not be heard.
-        this.#failAll('timeout');
+        this.#failAll('inbox-denied');
         return undefined as never;
       },
     });

@@ -4,7 +4,9 @@ import { type Outcome, refused, unknown } from '@plane3/protocol';
 import type { ApiRefusal } from './api.ts';
 import { apiRefusalOf, detailOf, isTransient } from './api-codes.ts';
 
-/** What the official client throws, as an outcome: by class and number. For calls made through it. */
+/**
+ * What the official client throws, as an outcome: by class and number. For calls made through it.
+ */
 export function translate(e: unknown): Exclude<Outcome<never, ApiRefusal>, { kind: 'done' }> {
   if (e instanceof JetStreamApiError) {
     const error = e.apiError();

@@ -27,11 +27,11 @@ export interface Delivery {
 }
 
 /**
- * The ordered consumer of one view: pushed, in memory, unacknowledged, under one name for the life of
- * the view. It is deleted before it is made again, so there is never a second one.
+ * The ordered consumer of one view: pushed, in memory, unacknowledged, under one name for the
+ * life of the view. It is deleted before it is made again, so there is never a second one.
  *
- * Rights needed: on the bucket's stream `CONSUMER.CREATE.<stream>.<name>.<filter>`, `CONSUMER.DELETE`,
- * `CONSUMER.INFO` and `STREAM.INFO`, and the own reply inbox.
+ * Rights needed: on the bucket's stream `CONSUMER.CREATE.<stream>.<name>.<filter>`,
+ * `CONSUMER.DELETE`, `CONSUMER.INFO` and `STREAM.INFO`, and the own reply inbox.
  */
 export class ViewFeed {
   readonly name = `view_${randomBytes(8).toString('hex')}`;
@@ -62,8 +62,9 @@ export class ViewFeed {
   }
 
   /**
-   * Starts over: the last message of every key, then everything new. Answers how many the first part
-   * has. `onGap` is called at most once, when messages are missing; nothing is delivered after it.
+   * Starts over: the last message of every key, then everything new. Answers how many the first
+   * part has. `onGap` is called at most once, when messages are missing; nothing is delivered
+   * after it.
    */
   async open(
     onDelivery: (d: Delivery) => void,
@@ -146,7 +147,10 @@ interface Position {
   readonly pending: number;
 }
 
-/** `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<seq>.<consumer seq>.<ns>.<pending>` */
+/**
+ * `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<seq>.<consumer
+ * seq>.<ns>.<pending>`
+ */
 function parsePosition(reply: string): Position | undefined {
   const t = reply.split('.');
   if (t[0] !== '$JS' || t[1] !== 'ACK' || t.length < 9) return undefined;

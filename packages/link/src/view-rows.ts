@@ -32,8 +32,15 @@ export class ViewRows<T> {
   #highest = 0;
   foreign = 0;
 
-  constructor(parse: (bytes: Uint8Array, key: string) => T | undefined) {
+  readonly #call: <A>(fn: (x: A) => void, x: A) => void;
+
+  /** `call` calls listeners and contains what they throw. */
+  constructor(
+    parse: (bytes: Uint8Array, key: string) => T | undefined,
+    call: <A>(fn: (x: A) => void, x: A) => void,
+  ) {
     this.#parse = parse;
+    this.#call = call;
   }
 
   get(key: string): ViewRow<T> | undefined {
@@ -93,7 +100,7 @@ export class ViewRows<T> {
 
   #apply(contents: Contents<T>, row: Row): void {
     const usable = row.value !== undefined && !row.forged;
-    const value = usable ? this.#parse(row.value as Uint8Array, row.key) : undefined;
+    const value = usable ? this.#read(row.value as Uint8Array, row.key) : undefined;
     if (value === undefined) {
       if (row.value !== undefined) this.foreign++;
       contents.rows.delete(row.key);
@@ -103,6 +110,14 @@ export class ViewRows<T> {
       contents.rows.set(row.key, { value, revision: row.revision });
     }
     contents.revision = Math.max(contents.revision, row.revision);
+  }
+
+  #read(bytes: Uint8Array, key: string): T | undefined {
+    try {
+      return this.#parse(bytes, key);
+    } catch {
+      return undefined; // counted as foreign, like any other row that is none
+    }
   }
 
   #replaceBy(next: Contents<T>): void {
@@ -115,6 +130,7 @@ export class ViewRows<T> {
   }
 
   #tell(key: string, value: T | undefined, revision: number): void {
-    for (const listener of [...this.#listeners]) listener(key, value, revision);
+    for (const listener of [...this.#listeners])
+      this.#call(() => listener(key, value, revision), undefined);
   }
 }

@@ -86,7 +86,7 @@ test('everything is loaded before start answers, and followed afterwards', async
   expect(await w.consumers()).toBe(1);
 });
 
-test('an empty bucket is loaded and current; a missing one is refused and leaves nothing', async () => {
+test('an empty bucket is current; a missing one is refused and leaves nothing', async () => {
   const w = await world();
   expect(await w.view.start()).toMatchObject({ kind: 'done' });
   expect(w.view).toMatchObject({ state: 'current', size: 0, revision: 0 });
@@ -113,16 +113,17 @@ test('a denied right is permission-denied at once, whichever it is', async () =>
     expect(performance.now() - beganMs).toBeLessThan(1_000);
   }
   const enough = [...rights, 'CONSUMER.DELETE.KV_b.*', 'CONSUMER.INFO.KV_b.*'].map(api);
-  const { creds, userKey } = await m.mint({ pub: enough, sub: [`_INBOX_>`, '_INBOX_*.>'] });
-  expect(userKey).not.toBe('');
+  const { seed, userKey } = await m.mint();
+  const { creds } = await m.mint({ seed, pub: enough, sub: [`_INBOX_${userKey}.>`] });
+  const before = m.nats.violations().length;
   const l = await link(m.nats.url, { credentials: () => creds });
   const view = new BucketView(l, 'b', { parse, keyFilter: 'x.*' });
   expect(await view.start()).toMatchObject({ kind: 'done' });
   await view.stop();
-  expect(m.nats.violations().filter((v) => v.includes(userKey))).toEqual([]);
+  expect(m.nats.violations().slice(before)).toEqual([]);
 });
 
-test('with a filter only those keys are held, and changes of others are proved to be irrelevant', async () => {
+test('a filter holds its keys only, and others are proved to change nothing', async () => {
   const w = await world({ keyFilter: 'x.*' });
   await put(w.b, 'x.1', 'a');
   await put(w.b, 'y.1', 'b');
@@ -134,7 +135,7 @@ test('with a filter only those keys are held, and changes of others are proved t
   expect(w.view.loads).toBe(1);
 });
 
-test('a row that cannot be read, or that the broker made, counts as absent and is counted', async () => {
+test('an unreadable row and one that the broker made are absent, and counted', async () => {
   const w = await world();
   await put(w.b, 'k', 'good');
   await put(w.b, 'l', 'good');
@@ -197,7 +198,7 @@ test('a deleted consumer is noticed and replaced, never by two', async () => {
   expect(await w.consumers()).toBe(1);
 });
 
-test('a broker restart loses the consumer in memory, and the view catches up with what it missed', async () => {
+test('a broker restart loses the consumer, and the view catches up', async () => {
   const w = await world();
   await put(w.b, 'k', '1');
   await put(w.b, 'gone', '1');
@@ -225,7 +226,7 @@ test('rows that vanish without a marker vanish from the view', async () => {
   expect(w.view.lastLoss).toBe('rows vanished');
 });
 
-test('a stalled connection makes it stale in time while the contents stay; afterwards it is current', async () => {
+test('a stalled connection makes it stale in time, and the contents stay', async () => {
   let relay: Awaited<ReturnType<typeof relayTo>> | undefined;
   const w = await world({
     through: async (url) => {

@@ -32,7 +32,7 @@ test('a refused credential fails the first connect at once, with its reason', as
   expect(performance.now() - beganMs).toBeLessThan(2_000); // the timeout is 5 s
 });
 
-test('missing, empty, unreadable and expired are different answers, and nothing is dialled', async () => {
+test('missing, unreadable and expired are three answers, and nothing is dialled', async () => {
   const m = await mesh();
   const relay = await relayTo(m.nats.url);
   const expired = await m.mint({ expiresInS: -5 });
@@ -50,7 +50,7 @@ test('missing, empty, unreadable and expired are different answers, and nothing 
   expect(relay.accepted).toBe(0);
 });
 
-test('an expired credential is never put on the wire, and a renewed one brings the link back', async () => {
+test('an expired credential never gets on the wire, a renewed one brings it back', async () => {
   const m = await mesh();
   const relay = await relayTo(m.nats.url);
   const first = await m.mint({ expiresInS: 3 });
@@ -80,7 +80,7 @@ test('an expired credential is never put on the wire, and a renewed one brings t
   expect(kinds().filter((k) => k === 'credential-unavailable')).toHaveLength(1);
 });
 
-test('a source that fails, or gives another user, keeps the link trying, and it recovers', async () => {
+test('a source that fails or gives another user is retried until it recovers', async () => {
   const m = await mesh();
   const { creds } = await m.mint();
   const stranger = await m.mint();
@@ -100,7 +100,7 @@ test('a source that fails, or gives another user, keeps the link trying, and it 
   await eventually(() => l.connected, { timeoutMs: 15_000 });
 });
 
-test('a credential that the broker refuses on a reconnect keeps the link trying with back-off', async () => {
+test('a credential that is refused on a reconnect is retried with back-off', async () => {
   const m = await mesh();
   const good = await m.mint();
   const bad = await m.mint({ seed: good.seed, foreign: true });

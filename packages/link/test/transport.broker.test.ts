@@ -16,9 +16,9 @@ async function standIn(info: Record<string, unknown>): Promise<{ port: number; h
   const server: Server = createServer((socket) => {
     socket.on('error', () => {});
     socket.on('data', (d) => heard.push(d.toString('latin1')));
-    socket.write(
-      `INFO ${JSON.stringify({ server_id: 'x', version: '2.14.0', proto: 1, headers: true, max_payload: 1e6, nonce: 'abc', ...info })}\r\n`,
-    );
+    const about = { server_id: 'x', version: '2.14.0', proto: 1, headers: true };
+    const limits = { max_payload: 1e6, nonce: 'abc' };
+    socket.write(`INFO ${JSON.stringify({ ...about, ...limits, ...info })}\r\n`);
   });
   await new Promise<void>((ok) => server.listen(0, '127.0.0.1', ok));
   later(server, (s) => s.close());

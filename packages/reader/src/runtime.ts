@@ -1,7 +1,8 @@
-import { done, type LifecycleKey, type Outcome, refused } from '@plane3/protocol';
+import { done, type LifecycleKey, type Outcome, refused, unknown } from '@plane3/protocol';
 import { type Counters, newCounters } from './counters.ts';
 import { pause, type ReaderEvent, repeatDelayMs } from './desk.ts';
-import type { StoredEntry } from './model.ts';
+import { isReady } from './machine.ts';
+import type { MemberState, StoredEntry } from './model.ts';
 import type { ReaderPorts, StoreRefusal } from './ports.ts';
 import type { Verdict } from './release-policy.ts';
 import { type ReaderSettings, settingsOf } from './settings.ts';
@@ -16,6 +17,16 @@ import {
   stateOf,
   walk,
 } from './walking.ts';
+
+/** How often {@link Reader.whenHandedOver} looks; one hand-over takes about this long. */
+const HAND_OVER_LOOK_MS = 5;
+
+const isQuiet = (s: MemberState): boolean =>
+  s.issuing === 0 &&
+  s.reading === undefined &&
+  s.holds === 0 &&
+  !isReady(s) &&
+  (s.queue.length > 0 || s.atEnd || s.retryAtMs !== undefined);
 
 export type ReaderRefusal = StoreRefusal | 'not-started' | 'already-started';
 
@@ -97,13 +108,18 @@ export class Reader {
   /**
    * Stops issuing, resolves what is outstanding, takes unconfirmed copies back, within the bound
    * of `stopMs`; past it the copies stay for the next daemon. Answers how many were taken back.
+   * `retract: false` is for a holder in doubt: what it would purge may be its successor's by now.
    */
-  async stop(): Promise<number> {
+  async stop(o: { readonly retract?: boolean } = {}): Promise<number> {
     const term = this.#term;
     if (term === undefined) return 0;
     this.#phase = 'stopped';
     this.#term = undefined;
     term.quiesce();
+    if (o.retract === false) {
+      term.end();
+      return 0;
+    }
     const deadlineMs = term.nowMs() + this.#settings.stopMs;
     let count = 0;
     const all = [...term.desks.values()].map(async (desk) => {
@@ -137,6 +153,25 @@ export class Reader {
 
   detached(member: LifecycleKey): void {
     this.#term?.attachmentNews({ kind: 'absent', member });
+  }
+
+  /**
+   * Waits until nothing more can be handed over to an attached member at this moment (its store
+   * is read to the end, or its window is full), and answers how many copies wait for it.
+   */
+  async whenHandedOver(
+    member: LifecycleKey,
+    waitMs: number,
+  ): Promise<Outcome<number, ReaderRefusal>> {
+    const term = this.#serving();
+    if (term === undefined) return refused('not-started');
+    const deadlineMs = term.nowMs() + waitMs;
+    while (!term.ended && term.nowMs() < deadlineMs) {
+      const state = term.desks.get(member)?.state;
+      if (state !== undefined && isQuiet(state)) return done(state.byCopy.size);
+      await pause(term, HAND_OVER_LOOK_MS);
+    }
+    return unknown('what waits was not handed over in time');
   }
 
   /**

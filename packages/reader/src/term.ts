@@ -88,6 +88,7 @@ export class ReaderTerm implements Term {
   /** Takes on nothing new any more. */
   quiesce(): void {
     this.#quiet = true;
+    for (const desk of this.desks.values()) this.tell(desk, { kind: 'hold' });
   }
 
   nowMs(): number {

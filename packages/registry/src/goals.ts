@@ -1,4 +1,5 @@
-import type { Goal, MembershipRow, MembershipState } from './model.ts';
+import type { MembershipRow, MembershipState } from './membership.ts';
+import type { Goal } from './model.ts';
 
 /** `astray`: owed posts, but counted in an earlier incarnation of the channel stream. */
 export type Standing = MembershipState | 'absent' | 'astray';
@@ -12,14 +13,7 @@ export type Standing = MembershipState | 'absent' | 'astray';
  * - `close`: take back and dispose of what is pending, then close.
  * - `remove`: the row goes.
  */
-export type Action =
-  | 'rest'
-  | 'open'
-  | 'catch-up'
-  | 'rebase'
-  | 'mark-leaving'
-  | 'close'
-  | 'remove';
+export type Action = 'rest' | 'open' | 'catch-up' | 'rebase' | 'mark-leaving' | 'close' | 'remove';
 
 /**
  * What brings a row one step nearer to a goal. `settle` finishes whatever another process left
@@ -70,4 +64,5 @@ export function standingOf(row: MembershipRow | undefined, incarnation: string):
 export const nextAction = (goal: Goal, standing: Standing): Action => NEXT[goal][standing];
 
 /** Half done: somebody has to go on with it, whether or not anyone still asks. */
-export const isUnsettled = (standing: Standing): boolean => nextAction('settle', standing) !== 'rest';
+export const isUnsettled = (standing: Standing): boolean =>
+  nextAction('settle', standing) !== 'rest';

@@ -30,7 +30,10 @@ export function intake(s: State, e: Request, out: Out): void {
   }
   const member = lifecycleKey(e.lifecycle);
   out.push({ kind: 'bound', request: e.request, ms: s.settings.answerWithinMs });
-  if (e.kind === 'retire-asked') return retire(s, e.request, member, out);
+  if (e.kind === 'retire-asked') {
+    retire(s, e.request, member, out);
+    return;
+  }
   s.open.set(e.request, { key: membershipKey(e.channel, member) });
   const asked: Asked =
     e.kind === 'join-asked'
@@ -38,7 +41,8 @@ export function intake(s: State, e: Request, out: Out): void {
       : { goal: 'leave', request: e.request, generation: e.generation };
   if (asked.goal === 'join' && s.retirements.has(member)) {
     const why = failure('permission-denied', 'not-executed', 'the lifecycle is being retired');
-    return answer(s, out, e.request, why);
+    answer(s, out, e.request, why);
+    return;
   }
   enqueue(s, e.channel, member, asked, out);
 }
@@ -65,13 +69,7 @@ function refusalOf(s: State, e: Request): Failure | undefined {
 
 const isLifecycle = (l: Lifecycle): boolean => parseLifecycle(lifecycleKey(l)) !== undefined;
 
-function enqueue(
-  s: State,
-  channel: string,
-  member: LifecycleKey,
-  asked: Asked,
-  out: Out,
-): void {
+function enqueue(s: State, channel: string, member: LifecycleKey, asked: Asked, out: Out): void {
   const key = membershipKey(channel, member);
   const t = s.tasks.get(key);
   if (t === undefined) {
@@ -79,12 +77,14 @@ function enqueue(
     made.asked = asked;
     made.goal = asked.goal;
     s.tasks.set(key, made);
-    return advance(s, made, out);
+    advance(s, made, out);
+    return;
   }
   const { requestsPerKeyMax } = s.settings;
   if (asked.goal !== 'remove' && t.queue.length + 1 >= requestsPerKeyMax) {
     const detail = `requestsPerKeyMax ${requestsPerKeyMax}`;
-    return answer(s, out, asked.request, failure('resource-exhausted', 'not-executed', detail));
+    answer(s, out, asked.request, failure('resource-exhausted', 'not-executed', detail));
+    return;
   }
   t.queue.push(asked);
   yieldToQueue(s, t, out);
@@ -102,8 +102,10 @@ function retire(s: State, request: RequestId, member: LifecycleKey, out: Out): v
   for (const { row } of s.rows.ofMember(member))
     channels.set(membershipKey(row.channel, member), row.channel);
   for (const t of s.tasks.values()) if (t.member === member) channels.set(t.key, t.channel);
-  if (channels.size === 0)
-    return answer(s, out, request, { ok: true, data: { removed: 0, disposed: 0 } });
+  if (channels.size === 0) {
+    answer(s, out, request, { ok: true, data: { removed: 0, disposed: 0 } });
+    return;
+  }
   const retirement: Retirement = {
     requests: new Set([request]),
     open: new Set(channels.keys()),
@@ -111,8 +113,7 @@ function retire(s: State, request: RequestId, member: LifecycleKey, out: Out): v
     disposed: 0,
   };
   s.retirements.set(member, retirement);
-  for (const channel of channels.values())
-    enqueue(s, channel, member, { goal: 'remove' }, out);
+  for (const channel of channels.values()) enqueue(s, channel, member, { goal: 'remove' }, out);
 }
 
 /** The time of a request is over: it is answered now. What it began goes on without it. */
@@ -123,19 +124,25 @@ export function boundOver(s: State, request: RequestId, out: Out): void {
     answer(s, out, request, failure('unavailable', outcome, detail));
   if ('retiring' in whose) {
     s.retirements.get(whose.retiring)?.requests.delete(request);
-    return late('unknown', 'not finished in time, it goes on');
+    late('unknown', 'not finished in time, it goes on');
+    return;
   }
   const t = s.tasks.get(whose.key);
-  if (t === undefined) return late('unknown', 'nothing works on it');
+  if (t === undefined) {
+    late('unknown', 'nothing works on it');
+    return;
+  }
   const open = isOpenEnded(s, t);
   if (isAskedBy(t.asked, request)) {
     t.asked = undefined;
     if (open || t.wrote) {
       late('unknown', 'not finished in time, it goes on');
-      return yieldToQueue(s, t, out);
+      yieldToQueue(s, t, out);
+      return;
     }
     late('not-executed', 'could not be begun in time');
-    return takeNext(s, t, out);
+    takeNext(s, t, out);
+    return;
   }
   removeFrom(t, request);
   late(open ? 'unknown' : 'not-executed', 'its turn did not come in time');

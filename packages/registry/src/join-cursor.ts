@@ -1,4 +1,5 @@
-import type { CursorSource, Frontier, MembershipRow, SeqRange, Settings } from './model.ts';
+import type { CursorSource, Frontier, MembershipRow, SeqRange } from './membership.ts';
+import type { Settings } from './model.ts';
 
 export interface JoinCursor {
   readonly joinCursor: number;

@@ -3,22 +3,17 @@ import { gate } from './gates.ts';
 import { boundOver, intake } from './intake.ts';
 import type {
   Decided,
-  Decision,
-  Event,
   Frontier,
-  KeyEvent,
   RightAnswer,
   SeqRange,
-  Settings,
-  State,
   StoredRow,
   StoreRefusal,
-  Task,
   WriteRefusal,
-} from './model.ts';
+} from './membership.ts';
+import type { Decision, Event, KeyEvent, Settings, State, Task } from './model.ts';
 import { sameRow } from './row.ts';
-import { RowIndex } from './row-index.ts';
 import { apply, loaded, recreated, rowChanged } from './row-changes.ts';
+import { RowIndex } from './row-index.ts';
 import { advance, ask, backOff, causeOf, fail, leaveGates, type Out } from './work.ts';
 
 export interface Step {
@@ -90,21 +85,29 @@ function answered(s: State, event: Extract<Event, KeyEvent>, out: Out): void {
   t.waiting = undefined;
   switch (event.kind) {
     case 'right-answered':
-      return rightAnswered(s, t, event.answer, out);
+      rightAnswered(s, t, event.answer, out);
+      return;
     case 'positions-read':
-      return positionsRead(s, t, event.frontier, event.storeSeq, out);
+      positionsRead(s, t, event.frontier, event.storeSeq, out);
+      return;
     case 'write-answered':
-      return writeAnswered(s, t, event.outcome, out);
+      writeAnswered(s, t, event.outcome, out);
+      return;
     case 'row-read':
-      return rowRead(s, t, event.outcome, out);
+      rowRead(s, t, event.outcome, out);
+      return;
     case 'decided-read':
-      return decidedRead(s, t, event.decided, out);
+      decidedRead(s, t, event.decided, out);
+      return;
     case 'catch-up-answered':
-      return caughtUp(s, t, event.outcome, out);
+      caughtUp(s, t, event.outcome, out);
+      return;
     case 'boundary-closed':
-      return boundaryClosed(s, t, event.outcome, out);
+      boundaryClosed(s, t, event.outcome, out);
+      return;
     case 'wait-over':
-      return advance(s, t, out);
+      advance(s, t, out);
+      return;
   }
 }
 
@@ -112,13 +115,17 @@ function rightAnswered(s: State, t: Task, answer: RightAnswer, out: Out): void {
   switch (answer) {
     case 'allow':
       t.right = true;
-      return advance(s, t, out);
+      advance(s, t, out);
+      return;
     case 'refuse':
-      return fail(s, t, 'permission-denied', `may not read ${t.channel}`, out);
+      fail(s, t, 'permission-denied', `may not read ${t.channel}`, out);
+      return;
     case 'unknown-lifecycle':
-      return fail(s, t, 'unauthenticated', t.member, out);
+      fail(s, t, 'unauthenticated', t.member, out);
+      return;
     case 'cannot-tell':
-      return fail(s, t, 'unavailable', 'the read right cannot be told now', out);
+      fail(s, t, 'unavailable', 'the read right cannot be told now', out);
+      return;
   }
 }
 
@@ -129,22 +136,37 @@ function positionsRead(
   storeSeq: Outcome<number>,
   out: Out,
 ): void {
-  if (frontier.kind !== 'done') return backOff(s, t, `frontier: ${causeOf(frontier)}`, out);
-  if (storeSeq.kind !== 'done') return backOff(s, t, `members: ${causeOf(storeSeq)}`, out);
-  if (frontier.value.incarnation !== s.incarnation)
-    return recreated(s, { event: 'registry.channel-stream-recreated' }, out);
+  if (frontier.kind !== 'done') {
+    backOff(s, t, `frontier: ${causeOf(frontier)}`, out);
+    return;
+  }
+  if (storeSeq.kind !== 'done') {
+    backOff(s, t, `members: ${causeOf(storeSeq)}`, out);
+    return;
+  }
+  if (frontier.value.incarnation !== s.incarnation) {
+    recreated(s, { event: 'registry.channel-stream-recreated' }, out);
+    return;
+  }
   t.positions = { frontier: frontier.value, storeSeq: storeSeq.value };
   t.tries = 0;
   advance(s, t, out);
 }
 
 function writeAnswered(s: State, t: Task, o: Outcome<number, WriteRefusal>, out: Out): void {
-  if (t.write === undefined) return advance(s, t, out);
-  if (o.kind === 'done') return wrote(s, t, o.value, out);
+  if (t.write === undefined) {
+    advance(s, t, out);
+    return;
+  }
+  if (o.kind === 'done') {
+    wrote(s, t, o.value, out);
+    return;
+  }
   if (o.kind === 'unknown' || o.reason === 'conflict') {
     // A conflict may be with an own write that nobody could vouch for: the row itself tells.
     if (o.kind === 'unknown') s.counters.unknownWrites++;
-    return readBack(s, t, out);
+    readBack(s, t, out);
+    return;
   }
   t.write = undefined;
   t.positions = undefined;
@@ -172,15 +194,26 @@ function rowRead(
   o: Outcome<StoredRow | undefined, StoreRefusal>,
   out: Out,
 ): void {
-  if (o.kind !== 'done') return backOff(s, t, `read back: ${causeOf(o)}`, out);
+  if (o.kind !== 'done') {
+    backOff(s, t, `read back: ${causeOf(o)}`, out);
+    return;
+  }
   const mine = t.write;
-  if (mine === undefined) return advance(s, t, out);
+  if (mine === undefined) {
+    advance(s, t, out);
+    return;
+  }
   const found = o.value;
   const landed =
     mine.row === undefined ? found === undefined : found && sameRow(found.row, mine.row);
-  if (landed) return wrote(s, t, found?.revision ?? mine.expected, out);
-  if ((found?.revision ?? 0) === mine.expected)
-    return backOff(s, t, 'a write was not answered and is not there', out);
+  if (landed) {
+    wrote(s, t, found?.revision ?? mine.expected, out);
+    return;
+  }
+  if ((found?.revision ?? 0) === mine.expected) {
+    backOff(s, t, 'a write was not answered and is not there', out);
+    return;
+  }
   const { expected } = mine;
   s.counters.conflicts++;
   t.conflicts++;
@@ -190,17 +223,27 @@ function rowRead(
   const { key, conflicts } = t;
   const report = { event: 'registry.conflict', key, expected, conflicts } as const;
   out.push({ kind: 'report', report });
-  if (t.conflicts > s.settings.conflictsMax)
-    return fail(s, t, 'conflict', `${conflicts} other writes came between`, out);
+  if (t.conflicts > s.settings.conflictsMax) {
+    fail(s, t, 'conflict', `${conflicts} other writes came between`, out);
+    return;
+  }
   advance(s, t, out);
 }
 
 function decidedRead(s: State, t: Task, decided: Decided | undefined, out: Out): void {
   const row = s.rows.get(t.key)?.row;
-  if (row?.state !== 'joining') return restart(s, t, out);
-  if (decided === undefined) return backOff(s, t, 'no post is decided yet', out);
-  if (decided.incarnation !== row.incarnation)
-    return backOff(s, t, 'posts are decided in another incarnation', out);
+  if (row?.state !== 'joining') {
+    restart(s, t, out);
+    return;
+  }
+  if (decided === undefined) {
+    backOff(s, t, 'no post is decided yet', out);
+    return;
+  }
+  if (decided.incarnation !== row.incarnation) {
+    backOff(s, t, 'posts are decided in another incarnation', out);
+    return;
+  }
   t.workGeneration = row.generation;
   out.push({
     ...ask(s, t, 'catch-up'),
@@ -211,13 +254,11 @@ function decidedRead(s: State, t: Task, decided: Decided | undefined, out: Out):
   });
 }
 
-function caughtUp(
-  s: State,
-  t: Task,
-  o: Outcome<{ readonly lost?: SeqRange }>,
-  out: Out,
-): void {
-  if (o.kind !== 'done') return backOff(s, t, `catch-up: ${causeOf(o)}`, out);
+function caughtUp(s: State, t: Task, o: Outcome<{ readonly lost?: SeqRange }>, out: Out): void {
+  if (o.kind !== 'done') {
+    backOff(s, t, `catch-up: ${causeOf(o)}`, out);
+    return;
+  }
   const { lost } = o.value;
   if (lost !== undefined)
     out.push({ kind: 'report', report: { event: 'registry.lost', key: t.key, lost } });
@@ -232,7 +273,10 @@ function boundaryClosed(
   o: Outcome<{ readonly disposed: number }>,
   out: Out,
 ): void {
-  if (o.kind !== 'done') return backOff(s, t, `boundary: ${causeOf(o)}`, out);
+  if (o.kind !== 'done') {
+    backOff(s, t, `boundary: ${causeOf(o)}`, out);
+    return;
+  }
   t.cleared.add(t.workGeneration);
   t.disposed += o.value.disposed;
   t.tries = 0;

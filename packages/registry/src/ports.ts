@@ -3,13 +3,13 @@ import type {
   Decided,
   Frontier,
   MembershipRow,
-  Report,
   RightAnswer,
   SeqRange,
   StoredRow,
   StoreRefusal,
   WriteRefusal,
-} from './model.ts';
+} from './membership.ts';
+import type { Report } from './model.ts';
 
 /**
  * What the registry asks of its surroundings. Nothing here throws for what can happen in service;
@@ -41,11 +41,7 @@ export interface MembershipStore {
    * Writes if the row's revision still is `expected` (0: there is no row), answers the new one.
    * `conflict` means that it is another one; nothing was written.
    */
-  write(
-    key: string,
-    row: MembershipRow,
-    expected: number,
-  ): Promise<Outcome<number, WriteRefusal>>;
+  write(key: string, row: MembershipRow, expected: number): Promise<Outcome<number, WriteRefusal>>;
   /** Removes the row if its revision still is `expected`; the answered revision is above it. */
   remove(key: string, expected: number): Promise<Outcome<number, WriteRefusal>>;
   /**

@@ -1,5 +1,6 @@
 import { isUnsettled, standingOf } from './goals.ts';
-import type { Event, MembershipRow, Report, State, StoredRow } from './model.ts';
+import type { MembershipRow, StoredRow } from './membership.ts';
+import type { Event, Report, State } from './model.ts';
 import { membershipKey, parseMembershipKey } from './row.ts';
 import { isOwedPosts } from './row-index.ts';
 import { advance, answer, failure, newTask, type Out } from './work.ts';

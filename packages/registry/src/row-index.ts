@@ -1,5 +1,5 @@
 import type { LifecycleKey } from '@plane3/protocol';
-import type { MembershipRow, StoredRow } from './model.ts';
+import type { MembershipRow, StoredRow } from './membership.ts';
 import { membershipKey } from './row.ts';
 
 /** States in which posts behind the join cursor are owed. */

@@ -5,7 +5,7 @@ import type {
   MembershipRow,
   MembershipState,
   SeqRange,
-} from './model.ts';
+} from './membership.ts';
 
 /** Version of the row's JSON. */
 const ROW_VERSION = 1;
@@ -106,4 +106,5 @@ export const isCount = (x: unknown): x is number =>
 const isSource = (x: unknown): x is CursorSource => x === 'client' || x === 'frontier';
 const isState = (x: unknown): x is MembershipState =>
   x === 'joining' || x === 'active' || x === 'leaving' || x === 'closed';
-const isRange = (x: unknown): x is SeqRange => isRecord(x) && isCount(x['from']) && isCount(x['to']);
+const isRange = (x: unknown): x is SeqRange =>
+  isRecord(x) && isCount(x['from']) && isCount(x['to']);

@@ -8,6 +8,12 @@ import {
 } from '@plane3/protocol';
 import { askPort } from './ask-port.ts';
 import { initial, step } from './machine.ts';
+import type {
+  GenerationState,
+  MembershipRow,
+  MembershipState,
+  StoreRefusal,
+} from './membership.ts';
 import {
   type Answer,
   type AnyAnswer,
@@ -15,16 +21,12 @@ import {
   DEFAULT_SETTINGS,
   type Decision,
   type Event,
-  type GenerationState,
   type Joined,
   type Left,
-  type MembershipRow,
-  type MembershipState,
   type RequestId,
   type Retired,
   type Settings,
   type State,
-  type StoreRefusal,
 } from './model.ts';
 import type { JoinRequest, LeaveRequest, RegistryPorts } from './ports.ts';
 import { membershipKey } from './row.ts';
@@ -217,7 +219,7 @@ export class Registry {
     try {
       for (let e = this.#events.shift(); e !== undefined; e = this.#events.shift()) {
         if (this.#stopped) continue;
-        for (const d of step(this.#state, e).decisions) this.#perform(d);
+        for (const d of step(this.#state, e).decisions) if (!this.#stopped) this.#perform(d);
       }
     } finally {
       this.#stepping = false;
@@ -227,7 +229,8 @@ export class Registry {
   #perform(d: Decision): void {
     switch (d.kind) {
       case 'answer':
-        return this.#answer(d.request, d.answer);
+        this.#answer(d.request, d.answer);
+        return;
       case 'bound':
         this.#bounds.set(
           d.request,
@@ -237,9 +240,10 @@ export class Registry {
         );
         return;
       case 'report':
-        return this.#ports.report?.(d.report);
+        this.#tell(() => this.#ports.report?.(d.report));
+        return;
       case 'changed':
-        for (const l of this.#listeners) l(d.channel, d.member, d.row);
+        for (const l of [...this.#listeners]) this.#tell(() => l(d.channel, d.member, d.row));
         return;
       case 'wait': {
         const cancel = this.#ports.timers.after(d.ms, () => {
@@ -250,14 +254,26 @@ export class Registry {
         return;
       }
       case 'read-decided':
-        return this.#send({
+        this.#send({
           kind: 'decided-read',
           key: d.key,
           token: d.token,
           decided: this.#ports.position.decided(),
         });
+        return;
       default:
         void askPort(this.#ports, d).then((event) => this.#send(event));
+    }
+  }
+
+  /** A listener that throws must not keep the other decisions from being carried out. */
+  #tell(listener: () => void): void {
+    try {
+      listener();
+    } catch (e) {
+      queueMicrotask(() => {
+        throw e;
+      });
     }
   }
 

@@ -2,17 +2,15 @@ import type { ErrorCode, LifecycleKey, Outcome } from '@plane3/protocol';
 import { enter, leave } from './gates.ts';
 import { isUnsettled, nextAction, standingOf } from './goals.ts';
 import { joinCursorOf, nextGeneration } from './join-cursor.ts';
+import type { Interval, MembershipRow, StoredRow } from './membership.ts';
 import type {
   AnyAnswer,
   Asked,
   Decision,
   Failure,
-  Interval,
   KeyEvent,
-  MembershipRow,
   RequestId,
   State,
-  StoredRow,
   Task,
   Waiting,
 } from './model.ts';
@@ -56,11 +54,12 @@ export function answer(s: State, out: Out, request: RequestId, a: AnyAnswer): vo
   if (s.open.delete(request)) out.push({ kind: 'answer', request, answer: a });
 }
 
-export const failure = (
-  code: ErrorCode,
-  outcome: Failure['outcome'],
-  detail: string,
-): Failure => ({ ok: false, code, outcome, detail });
+export const failure = (code: ErrorCode, outcome: Failure['outcome'], detail: string): Failure => ({
+  ok: false,
+  code,
+  outcome,
+  detail,
+});
 
 /** What the task waits for now; an answer to anything it asked before is not listened to. */
 export function ask(s: State, t: Task, waiting: Waiting): KeyEvent {
@@ -72,7 +71,10 @@ export function ask(s: State, t: Task, waiting: Waiting): KeyEvent {
 /** One step on; called whenever nothing is awaited. */
 export function advance(s: State, t: Task, out: Out): void {
   if (s.phase !== 'loaded') return;
-  if (t.write !== undefined) return write(s, t, t.write.row, out);
+  if (t.write !== undefined) {
+    write(s, t, t.write.row, out);
+    return;
+  }
   if (t.asked?.goal === 'join' && !t.right) {
     out.push({ ...ask(s, t, 'right'), kind: 'ask-right', member: t.member, channel: t.channel });
     return;
@@ -81,25 +83,42 @@ export function advance(s: State, t: Task, out: Out): void {
   const row = held?.row;
   if (isOtherGeneration(t, row)) {
     const detail = `the membership has generation ${row?.generation}`;
-    return fail(s, t, 'conflict', detail, out);
+    fail(s, t, 'conflict', detail, out);
+    return;
   }
-  if (row !== undefined && isToBeRechecked(s, t, row))
-    return write(s, t, { ...row, state: 'joining', writer: s.writer }, out);
+  if (row !== undefined && isToBeRechecked(s, t, row)) {
+    write(s, t, { ...row, state: 'joining', writer: s.writer }, out);
+    return;
+  }
   const action = nextAction(t.goal, standingOf(row, s.incarnation));
-  if (action === 'rest') return finish(s, t, out);
-  if (action === 'open') return open(s, t, row, out);
-  if (row === undefined) return finish(s, t, out); // no other action has an absent row
+  if (action === 'rest') {
+    finish(s, t, out);
+    return;
+  }
+  if (action === 'open') {
+    open(s, t, row, out);
+    return;
+  }
+  if (row === undefined) {
+    finish(s, t, out); // no other action has an absent row
+    return;
+  }
   switch (action) {
     case 'catch-up':
-      return catchUp(s, t, row, out);
+      catchUp(s, t, row, out);
+      return;
     case 'rebase':
-      return rebase(s, t, row, out);
+      rebase(s, t, row, out);
+      return;
     case 'mark-leaving':
-      return markLeaving(s, t, row, out);
+      markLeaving(s, t, row, out);
+      return;
     case 'close':
-      return close(s, t, row, out);
+      close(s, t, row, out);
+      return;
     case 'remove':
-      return write(s, t, undefined, out);
+      write(s, t, undefined, out);
+      return;
   }
 }
 
@@ -117,9 +136,15 @@ const isToBeRechecked = (s: State, t: Task, row: MembershipRow): boolean =>
   (t.goal === 'join' || t.goal === 'settle');
 
 function open(s: State, t: Task, before: MembershipRow | undefined, out: Out): void {
-  if (t.asked?.goal !== 'join') return finish(s, t, out); // nobody waits for it any more
+  if (t.asked?.goal !== 'join') {
+    finish(s, t, out); // nobody waits for it any more
+    return;
+  }
   const claimed = t.asked.joinCursor;
-  if (t.positions === undefined) return readPositions(s, t, claimed, true, out);
+  if (t.positions === undefined) {
+    readPositions(s, t, claimed, true, out);
+    return;
+  }
   const { frontier, storeSeq } = t.positions;
   const cursor = joinCursorOf(claimed, frontier, before, s.settings);
   const row: MembershipRow = {
@@ -140,7 +165,10 @@ function open(s: State, t: Task, before: MembershipRow | undefined, out: Out): v
  * after the join. What the old stream's interval still has in the store stays owed too.
  */
 function rebase(s: State, t: Task, row: MembershipRow, out: Out): void {
-  if (t.positions === undefined) return readPositions(s, t, undefined, true, out);
+  if (t.positions === undefined) {
+    readPositions(s, t, undefined, true, out);
+    return;
+  }
   s.counters.rebased++;
   write(
     s,
@@ -183,7 +211,8 @@ function catchUp(s: State, t: Task, row: MembershipRow, out: Out): void {
   if (t.caughtUp?.generation === row.generation) {
     const lost = t.caughtUp.lost ?? row.lost;
     const active = { ...row, state: 'active', writer: s.writer } as const;
-    return write(s, t, lost === undefined ? active : { ...active, lost }, out);
+    write(s, t, lost === undefined ? active : { ...active, lost }, out);
+    return;
   }
   if (!enter(s.gates['catch-up'], t.key)) {
     t.waiting = 'turn';
@@ -193,7 +222,10 @@ function catchUp(s: State, t: Task, row: MembershipRow, out: Out): void {
 }
 
 function markLeaving(s: State, t: Task, row: MembershipRow, out: Out): void {
-  if (t.positions === undefined) return readPositions(s, t, undefined, false, out);
+  if (t.positions === undefined) {
+    readPositions(s, t, undefined, false, out);
+    return;
+  }
   const { frontier } = t.positions;
   // An interval of a recreated channel stream ends where it began to count: the rest is gone.
   const leaveCursor =
@@ -206,8 +238,10 @@ function markLeaving(s: State, t: Task, row: MembershipRow, out: Out): void {
 /** The present interval and those that a recreated channel stream left behind. */
 function close(s: State, t: Task, row: MembershipRow, out: Out): void {
   const left = [row, ...row.past].find((i) => !t.cleared.has(i.generation));
-  if (left === undefined)
-    return write(s, t, { ...row, state: 'closed', writer: s.writer, past: [] }, out);
+  if (left === undefined) {
+    write(s, t, { ...row, state: 'closed', writer: s.writer, past: [] }, out);
+    return;
+  }
   if (!enter(s.gates.close, t.key)) {
     t.waiting = 'turn';
     return;

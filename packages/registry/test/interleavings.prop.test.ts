@@ -44,7 +44,8 @@ function run(w: World, c: Command): void {
       w.post(channel);
       return;
     case 'decide':
-      return w.decide();
+      w.decide();
+      return;
     case 'join': {
       // A lifecycle that was retired is refused by its rights; here it comes back without a claim.
       const back = c.a >> 2;
@@ -59,17 +60,23 @@ function run(w: World, c: Command): void {
       w.ask('retire', member, channel);
       return;
     case 'resolve':
-      return w.resolve(c.a, c.mode);
+      w.resolve(c.a, c.mode);
+      return;
     case 'bound':
-      return w.bound(c.a);
+      w.bound(c.a);
+      return;
     case 'echo':
-      return w.echo();
+      w.echo();
+      return;
     case 'late':
-      return w.landLate();
+      w.landLate();
+      return;
     case 'rival':
-      return w.rival(member, channel);
+      w.rival(member, channel);
+      return;
     case 'confirm':
-      return w.confirm(c.a);
+      w.confirm(c.a);
+      return;
     case 'cursor':
       w.cursor = Math.max(w.cursor, w.decided - (c.a % 2));
       return;

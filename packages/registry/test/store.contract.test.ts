@@ -1,11 +1,11 @@
-import { describe, it } from 'vitest';
 import {
   type FrontierHarness,
   frontierContract,
   type StoreHarness,
   storeContract,
-} from '../src/contract/index.ts';
-import { MemoryChannelStream, MemoryMembershipStore, MemoryMembers } from '../src/memory/index.ts';
+} from '@plane3/registry/contract';
+import { MemoryChannelStream, MemoryMembers, MemoryMembershipStore } from '@plane3/registry/memory';
+import { describe, it } from 'vitest';
 
 const storeHarness = async (): Promise<StoreHarness> => {
   const members = new MemoryMembers();

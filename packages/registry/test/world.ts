@@ -1,5 +1,12 @@
 import assert from 'node:assert/strict';
-import { done, type LifecycleKey, type Outcome, parseLifecycle, refused, unknown } from '@plane3/protocol';
+import {
+  done,
+  type LifecycleKey,
+  type Outcome,
+  parseLifecycle,
+  refused,
+  unknown,
+} from '@plane3/protocol';
 import {
   DEFAULT_SETTINGS,
   type Decision,
@@ -11,8 +18,7 @@ import {
   type State,
   step,
   type WriteRefusal,
-} from '../src/index.ts';
-import type { AnyAnswer } from '../src/model.ts';
+} from '@plane3/registry';
 
 /** What a port does with a question: the hard cases by name. */
 export type Mode = 'ok' | 'lost' | 'landed-unknown' | 'late' | 'refused';
@@ -24,7 +30,10 @@ interface Copy {
   readonly generation: number;
 }
 
-type Effect = Extract<Decision, { token: number }> | Extract<Decision, { kind: 'bound' }>;
+type AnyAnswer = Extract<Decision, { kind: 'answer' }>['answer'];
+type Effect =
+  | Exclude<Extract<Decision, { token: number }>, { kind: 'read-decided' }>
+  | Extract<Decision, { kind: 'bound' }>;
 
 interface History {
   readonly joinCursor: number;
@@ -203,7 +212,9 @@ export class World {
     known.leaveCursor = row.leaveCursor;
   }
 
-  commit(e: Extract<Decision, { kind: 'write-row' | 'remove-row' }>): Outcome<number, WriteRefusal> {
+  commit(
+    e: Extract<Decision, { kind: 'write-row' | 'remove-row' }>,
+  ): Outcome<number, WriteRefusal> {
     if ((this.rows.get(e.key)?.revision ?? 0) !== e.expected) {
       this.see('conflict');
       return refused('conflict');
@@ -246,28 +257,34 @@ export class World {
     const at = { key: e.key, token: e.token };
     switch (e.kind) {
       case 'wait':
-        return this.send({ ...at, kind: 'wait-over' });
+        this.send({ ...at, kind: 'wait-over' });
+        return;
       case 'ask-right':
-        return this.send({
+        this.send({
           ...at,
           kind: 'right-answered',
           answer: mode === 'refused' ? 'refuse' : mode === 'lost' ? 'cannot-tell' : 'allow',
         });
+        return;
       case 'read-positions': {
         const frontier = { incarnation: INCARNATION, seq: this.posts.length };
         const seen = mode === 'lost' ? unknown('lost') : done(frontier);
         const storeSeq = mode === 'late' ? unknown('lost') : done(this.storeSeq);
-        return this.send({ ...at, kind: 'positions-read', frontier: seen, storeSeq });
+        this.send({ ...at, kind: 'positions-read', frontier: seen, storeSeq });
+        return;
       }
       case 'read-row': {
         const outcome = mode === 'lost' ? unknown('lost') : done(this.rows.get(e.key));
-        return this.send({ ...at, kind: 'row-read', outcome });
+        this.send({ ...at, kind: 'row-read', outcome });
+        return;
       }
       case 'write-row':
       case 'remove-row':
-        return this.send({ ...at, kind: 'write-answered', outcome: this.writeBy(e, mode) });
+        this.send({ ...at, kind: 'write-answered', outcome: this.writeBy(e, mode) });
+        return;
       default:
-        return this.resolveWork(e, mode);
+        this.resolveWork(e, mode);
+        return;
     }
   }
 
@@ -296,10 +313,14 @@ export class World {
     const at = { key: e.key, token: e.token };
     if (e.kind === 'catch-up') {
       const kind = 'catch-up-answered';
-      if (this.#settled.has(e)) return this.send({ ...at, kind, outcome: refused('settled') });
+      if (this.#settled.has(e)) {
+        this.send({ ...at, kind, outcome: refused('settled') });
+        return;
+      }
       this.copyRange(e, mode === 'ok' ? Number.POSITIVE_INFINITY : 1);
       const outcome = mode === 'ok' ? done({}) : unknown('lost');
-      return this.send({ ...at, kind, outcome });
+      this.send({ ...at, kind, outcome });
+      return;
     }
     // Settling ends every catch-up of the member that is under way.
     for (const other of this.effects)
@@ -322,7 +343,10 @@ export class World {
     assert.ok(asked !== undefined, `request ${request} is answered twice or was never asked`);
     this.open.delete(request);
     this.answers.set(request, a);
-    if (!a.ok) return this.see(`${asked.kind} ${a.code} ${a.outcome}`);
+    if (!a.ok) {
+      this.see(`${asked.kind} ${a.code} ${a.outcome}`);
+      return;
+    }
     this.see(`${asked.kind} done`);
     if ('durable' in a.data) this.checkJoined(asked.key, a.data.generation, a.data.joinCursor);
     else if ('leaveCursor' in a.data) this.checkLeft(asked.key);

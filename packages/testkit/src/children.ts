@@ -1,5 +1,12 @@
 import type { ChildProcess } from 'node:child_process';
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -35,3 +42,28 @@ export const ended = (c: ChildProcess): Promise<void> =>
     if (hasEnded(c) || c.pid === undefined) ok();
     else c.once('exit', () => ok());
   });
+
+const STOP_MAX_MS = 5_000;
+
+/**
+ * SIGSTOP, and returns when every thread of it stands: until then it may still answer.
+ * Where there is no /proc it returns at once.
+ */
+export function pauseProcess(child: ChildProcess): void {
+  child.kill('SIGSTOP');
+  const tasks = `/proc/${child.pid}/task`;
+  const stands = (): boolean =>
+    readdirSync(tasks).every((t) => / [TtZX] /.test(stateOf(`${tasks}/${t}/stat`)));
+  if (!existsSync(tasks)) return;
+  for (const end = Date.now() + STOP_MAX_MS; Date.now() < end; ) if (stands()) return;
+}
+
+/** `pid (name) state …`; the name may hold anything, so what follows it counts. */
+function stateOf(file: string): string {
+  try {
+    const stat = readFileSync(file, 'utf8');
+    return stat.slice(stat.lastIndexOf(')') + 1, stat.lastIndexOf(')') + 4);
+  } catch {
+    return ' X '; // the thread ended meanwhile
+  }
+}

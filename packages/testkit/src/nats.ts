@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ended, hasEnded, makeDir, track } from './children.ts';
+import { ended, hasEnded, makeDir, pauseProcess, track } from './children.ts';
 import { Lines } from './lines.ts';
 
 const READY_MAX_MS = 15_000;
@@ -39,7 +39,7 @@ export interface NatsProc {
   kill(signal?: NodeJS.Signals): Promise<void>;
   /** Kills it if it runs and starts it on the same port and store. */
   restart(): Promise<void>;
-  /** SIGSTOP: the sockets stay open and nothing answers. */
+  /** SIGSTOP: when it returns nothing answers any more; the sockets stay open. */
   pause(): void;
   /** SIGCONT. */
   resume(): void;
@@ -125,7 +125,7 @@ class Nats implements NatsProc {
   }
 
   pause(): void {
-    this.#child?.kill('SIGSTOP');
+    if (this.#child !== undefined) pauseProcess(this.#child);
   }
   resume(): void {
     this.#child?.kill('SIGCONT');

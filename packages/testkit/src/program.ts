@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { makeDir, runDir, track } from './children.ts';
+import { makeDir, pauseProcess, runDir, track } from './children.ts';
 import { Lines } from './lines.ts';
 
 export interface ProgramOptions {
@@ -23,7 +23,7 @@ export interface Program {
   waitFor(pattern: RegExp, timeoutMs?: number): Promise<string>;
   signal(signal: NodeJS.Signals): void;
   sigkill(): Promise<void>;
-  /** SIGSTOP and SIGCONT. */
+  /** SIGSTOP (it stands when this returns) and SIGCONT. */
   pause(): void;
   resume(): void;
   /** Resolves after its last line was read. */
@@ -75,7 +75,7 @@ export function runProgram(
       child.kill('SIGKILL');
       await exit;
     },
-    pause: () => void child.kill('SIGSTOP'),
+    pause: () => pauseProcess(child),
     resume: () => void child.kill('SIGCONT'),
     exit: () => exit,
   };

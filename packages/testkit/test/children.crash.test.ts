@@ -12,7 +12,9 @@ function script(text: string): string {
 test('lines of both streams are seen, and the exit comes after the last of them', async () => {
   const d = spawnDaemon(
     script(
-      'console.log("ready", process.argv[2], process.env.A); console.error("last"); process.exit(7)',
+      `console.log("ready", process.argv[2], process.env.A);
+       console.error("last");
+       process.exit(7)`,
     ),
     { args: ['x'], env: { A: 'b' } },
   );
@@ -26,8 +28,12 @@ test('a paused daemon says nothing until it is resumed, and SIGKILL ends it', as
   const d = spawnDaemon(script('setInterval(() => console.log("tick"), 5)'));
   await d.waitFor(/tick/);
   d.pause();
+  await new Promise((ok) => setTimeout(ok, 50)); // what is in the pipe is read
+  const before = d.lines.length;
+  await new Promise((ok) => setTimeout(ok, 100));
+  expect(d.lines.length).toBe(before);
   d.resume();
-  await d.waitFor(/tick/);
+  await expect.poll(() => d.lines.length).toBeGreaterThan(before);
   await d.sigkill();
   expect(await d.exit()).toEqual({ code: null, signal: 'SIGKILL' });
 });

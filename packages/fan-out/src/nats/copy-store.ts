@@ -39,6 +39,8 @@ export class NatsCopyStore implements CopyStore {
   private readonly fenceSubject: string;
   private readonly cursorSubject: string;
   private fence: HeaderLines = [];
+  /** An age limit of the stream must not end a cursor that nobody had to move for a while. */
+  private cursorTtl: HeaderLines = [];
   /** Above the limit at first, so that what earlier processes left goes with the first write. */
   private cursorsWritten = CURSORS_KEPT_MAX;
 
@@ -90,7 +92,8 @@ export class NatsCopyStore implements CopyStore {
     note: Parameters<CopyStore['writeCursor']>[1],
   ): Promise<Answer> {
     const body = new TextEncoder().encode(JSON.stringify({ ...cursor, ...note }));
-    const o = await this.publisher.publish(this.cursorSubject, body, this.fence);
+    const headers = this.fence.concat(this.cursorTtl);
+    const o = await this.publisher.publish(this.cursorSubject, body, headers);
     const answer = toAnswer(o, this.stream);
     if (answer.kind === 'stored' && ++this.cursorsWritten > CURSORS_KEPT_MAX) {
       this.cursorsWritten = 0;
@@ -107,6 +110,8 @@ export class NatsCopyStore implements CopyStore {
     const info = await this.api.streamInfo(this.stream);
     if (info.kind !== 'done') return toRead(info);
     const storeSeq = info.value.state.last_seq;
+    // Refused by a stream that knows no such header, hence asked; a scan precedes every cursor.
+    this.cursorTtl = info.value.config.allow_msg_ttl === true ? [[HEADER.ttl, 'never']] : [];
     const subject = `${this.prefix}.dinbox.${'member' in what ? what.member : '*.*.*'}`;
     let last = 'member' in what ? 0 : what.storeFloor;
     for (let complete = false; !complete && last < storeSeq; ) {

@@ -1,1 +1,1 @@
-export {};
+export { type SecretsCase, type SecretsHarness, secretsContract } from './secrets.ts';

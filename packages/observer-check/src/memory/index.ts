@@ -1,1 +1,1 @@
-export {};
+export { type HeldSecret, MemorySecrets } from './secrets.ts';

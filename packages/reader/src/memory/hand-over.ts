@@ -20,7 +20,7 @@ type Fault = 'before' | 'after' | undefined;
  * A hand-over stream in memory, with what the real one does to us: a duplicate window that
  * survives purges, floors that purges move too, answers that get lost, acks that anybody shapes.
  */
-export class MemoryHandOver implements HandOver, Confirmations {
+export class MemoryHandOver implements HandOver {
   readonly copies = new Map<number, MemoryCopy>();
   /** Sequence of the fence message; a publish that expects another one is refused. */
   fence = 1;
@@ -32,6 +32,14 @@ export class MemoryHandOver implements HandOver, Confirmations {
   readonly #ended = new Map<LifecycleKey, Set<number>>();
   readonly #durables = new Set<LifecycleKey>();
   readonly #acks = new Set<(ack: AckSeen) => void>();
+  readonly confirmations: Confirmations = {
+    open: async (onAck) => {
+      this.#acks.add(onAck);
+      return done(() => this.#acks.delete(onAck));
+    },
+    memberOf: (durable) =>
+      durable.startsWith('dlv_') ? durable.slice('dlv_'.length).replaceAll('-', '.') : undefined,
+  };
   #expected = 0;
   #next = 1;
   #ns = 1_700_000_000_000_000_000n;
@@ -40,27 +48,13 @@ export class MemoryHandOver implements HandOver, Confirmations {
     this.#expected = fenceSeq;
   }
 
-  open(): Promise<Outcome<readonly StoredCopy[], StoreRefusal>>;
-  open(onAck: (ack: AckSeen) => void): Promise<Outcome<() => void, 'permission-denied'>>;
-  async open(
-    onAck?: (ack: AckSeen) => void,
-  ): Promise<Outcome<readonly StoredCopy[] | (() => void), StoreRefusal>> {
-    if (onAck !== undefined) {
-      this.#acks.add(onAck);
-      return done(() => this.#acks.delete(onAck));
-    }
+  async open(): Promise<Outcome<readonly StoredCopy[], StoreRefusal>> {
     await Promise.resolve();
     if (this.fault('open') !== undefined) return unknown('lost');
     return done([...this.copies.values()]);
   }
 
   async close(): Promise<void> {}
-
-  memberOf(durable: string): LifecycleKey | undefined {
-    return durable.startsWith('dlv_')
-      ? durable.slice('dlv_'.length).replaceAll('-', '.')
-      : undefined;
-  }
 
   publish(c: CopyToHandOver, onAnswer: (answer: HandOverAnswer) => void): void {
     const expected = this.#expected;

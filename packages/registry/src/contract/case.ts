@@ -11,7 +11,7 @@ export interface Case<H> {
 const EVENTUALLY_MS = 10_000;
 const POLL_MS = 10;
 
-export function valueOf<T>(o: Outcome<T>): T {
+export function doneOf<T>(o: Outcome<T>): T {
   assert.equal(o.kind, 'done', JSON.stringify(o));
   return (o as Extract<Outcome<T>, { kind: 'done' }>).value;
 }

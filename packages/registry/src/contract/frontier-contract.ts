@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { FrontierReader } from '../ports.ts';
-import { caseOf, type Case, valueOf } from './case.ts';
+import { type Case, caseOf, doneOf } from './case.ts';
 
 export interface FrontierHarness {
   readonly frontier: FrontierReader;
@@ -17,7 +17,7 @@ const one = caseOf<FrontierHarness>;
 
 export const frontierContract: readonly Case<FrontierHarness>[] = [
   one('an empty stream ends at 0', async ({ frontier }) => {
-    const at = valueOf(await frontier.read(undefined));
+    const at = doneOf(await frontier.read(undefined));
     assert.equal(at.seq, 0);
     assert.match(at.incarnation, /^[0-9a-z]+$/);
   }),
@@ -25,29 +25,29 @@ export const frontierContract: readonly Case<FrontierHarness>[] = [
   one('the frontier is the last post', async ({ frontier, post }) => {
     await post();
     const last = await post();
-    assert.equal(valueOf(await frontier.read(undefined)).seq, last);
+    assert.equal(doneOf(await frontier.read(undefined)).seq, last);
   }),
 
   one('the age behind a cursor is that of the oldest post kept there', async (h) => {
     const first = await h.post();
     await h.pass(200);
     const second = await h.post();
-    const behindAll = valueOf(await h.frontier.read(0)).behindAgeMs ?? -1;
-    const behindFirst = valueOf(await h.frontier.read(first)).behindAgeMs ?? -1;
+    const behindAll = doneOf(await h.frontier.read(0)).behindAgeMs ?? -1;
+    const behindFirst = doneOf(await h.frontier.read(first)).behindAgeMs ?? -1;
     assert.ok(behindAll - behindFirst >= 150, `${behindAll} and ${behindFirst}`);
-    assert.equal(valueOf(await h.frontier.read(second)).behindAgeMs, undefined);
+    assert.equal(doneOf(await h.frontier.read(second)).behindAgeMs, undefined);
   }),
 
   one('a cursor above the frontier has no age', async ({ frontier, post }) => {
     const last = await post();
-    assert.equal(valueOf(await frontier.read(last + 10)).behindAgeMs, undefined);
+    assert.equal(doneOf(await frontier.read(last + 10)).behindAgeMs, undefined);
   }),
 
   one('a recreated stream is another incarnation', async ({ frontier, post, recreate }) => {
     await post();
-    const before = valueOf(await frontier.read(undefined));
+    const before = doneOf(await frontier.read(undefined));
     await recreate();
-    const after = valueOf(await frontier.read(undefined));
+    const after = doneOf(await frontier.read(undefined));
     assert.equal(after.seq, 0);
     assert.notEqual(after.incarnation, before.incarnation);
   }),

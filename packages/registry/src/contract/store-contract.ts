@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import type { MembershipRow } from '../model.ts';
+import type { MembershipRow } from '../membership.ts';
 import type { MembershipStore, StoreSink } from '../ports.ts';
 import { membershipKey, sameRow } from '../row.ts';
-import { caseOf, type Case, eventually, valueOf } from './case.ts';
+import { type Case, caseOf, doneOf, eventually } from './case.ts';
 
 export interface StoreHarness {
   /** Nothing loaded yet; the bucket is empty. */
@@ -50,54 +50,54 @@ const one = caseOf<StoreHarness>;
 
 export const storeContract: readonly Case<StoreHarness>[] = [
   one('an empty store loads nothing and is current', async ({ store }) => {
-    assert.deepEqual(valueOf(await store.load(QUIET)), []);
+    assert.deepEqual(doneOf(await store.load(QUIET)), []);
     assert.ok(store.isCurrent());
   }),
 
   one('a row comes back whole, with its revision', async ({ store, another }) => {
-    valueOf(await store.load(QUIET));
+    doneOf(await store.load(QUIET));
     const row = rowOf({
       state: 'closed',
       leaveCursor: 20,
       lost: { from: 13, to: 14 },
       past: [{ generation: 3, incarnation: 'old', joinCursor: 0, cursorSource: 'frontier' }],
     });
-    const revision = valueOf(await store.write(KEY, row, 0));
-    const read = valueOf(await store.read(KEY));
+    const revision = doneOf(await store.write(KEY, row, 0));
+    const read = doneOf(await store.read(KEY));
     assert.deepEqual(read, { row, revision });
-    const loaded = valueOf(await (await another()).load(QUIET));
+    const loaded = doneOf(await (await another()).load(QUIET));
     assert.deepEqual(loaded, [{ row, revision }]);
   }),
 
   one('of two writers on one revision one loses, and nothing of its write is there', async (h) => {
-    valueOf(await h.store.load(QUIET));
+    doneOf(await h.store.load(QUIET));
     const rival = await h.another();
-    const first = valueOf(await h.store.write(KEY, rowOf(), 0));
+    const first = doneOf(await h.store.write(KEY, rowOf(), 0));
     const lost = await rival.write(KEY, rowOf({ joinCursor: 99 }), 0);
     assert.ok(lost.kind === 'refused' && lost.reason === 'conflict', JSON.stringify(lost));
-    const second = valueOf(await rival.write(KEY, rowOf({ joinCursor: 13 }), first));
+    const second = doneOf(await rival.write(KEY, rowOf({ joinCursor: 13 }), first));
     assert.ok(second > first);
     const stale = await h.store.write(KEY, rowOf({ joinCursor: 98 }), first);
     assert.ok(stale.kind === 'refused' && stale.reason === 'conflict', JSON.stringify(stale));
-    assert.equal(valueOf(await h.store.read(KEY))?.row.joinCursor, 13);
+    assert.equal(doneOf(await h.store.read(KEY))?.row.joinCursor, 13);
   }),
 
   one('a removal needs the revision, and a removed row is absent', async ({ store }) => {
-    valueOf(await store.load(QUIET));
-    const revision = valueOf(await store.write(KEY, rowOf(), 0));
+    doneOf(await store.load(QUIET));
+    const revision = doneOf(await store.write(KEY, rowOf(), 0));
     const wrong = await store.remove(KEY, revision + 5);
     assert.ok(wrong.kind === 'refused' && wrong.reason === 'conflict', JSON.stringify(wrong));
-    assert.ok(valueOf(await store.remove(KEY, revision)) > revision);
-    assert.equal(valueOf(await store.read(KEY)), undefined);
+    assert.ok(doneOf(await store.remove(KEY, revision)) > revision);
+    assert.equal(doneOf(await store.read(KEY)), undefined);
   }),
 
   one('a row can be written where one was removed', async ({ store, another }) => {
-    valueOf(await store.load(QUIET));
-    const first = valueOf(await store.write(KEY, rowOf(), 0));
-    valueOf(await store.remove(KEY, first));
-    const again = valueOf(await store.write(KEY, rowOf({ generation: 9 }), 0));
+    doneOf(await store.load(QUIET));
+    const first = doneOf(await store.write(KEY, rowOf(), 0));
+    doneOf(await store.remove(KEY, first));
+    const again = doneOf(await store.write(KEY, rowOf({ generation: 9 }), 0));
     assert.ok(again > first);
-    const loaded = valueOf(await (await another()).load(QUIET));
+    const loaded = doneOf(await (await another()).load(QUIET));
     assert.deepEqual(
       loaded.map((r) => [r.row.generation, r.revision]),
       [[9, again]],
@@ -105,26 +105,26 @@ export const storeContract: readonly Case<StoreHarness>[] = [
   }),
 
   one('the last sequence covers every revision, removals too', async ({ store }) => {
-    valueOf(await store.load(QUIET));
-    assert.equal(valueOf(await store.lastSeq()), 0);
-    const revision = valueOf(await store.write(KEY, rowOf(), 0));
-    assert.ok(valueOf(await store.lastSeq()) >= revision);
-    const removed = valueOf(await store.remove(KEY, revision));
-    assert.ok(valueOf(await store.lastSeq()) >= removed);
+    doneOf(await store.load(QUIET));
+    assert.equal(doneOf(await store.lastSeq()), 0);
+    const revision = doneOf(await store.write(KEY, rowOf(), 0));
+    assert.ok(doneOf(await store.lastSeq()) >= revision);
+    const removed = doneOf(await store.remove(KEY, revision));
+    assert.ok(doneOf(await store.lastSeq()) >= removed);
   }),
 
   one('own and foreign changes are told', async ({ store, another }) => {
     const heard = new Heard();
-    valueOf(await store.load(heard));
+    doneOf(await store.load(heard));
     const rival = await another();
-    const first = valueOf(await store.write(KEY, rowOf(), 0));
+    const first = doneOf(await store.write(KEY, rowOf(), 0));
     await eventually(() => heard.last.get(KEY)?.revision === first, 'the own change');
     const changed = rowOf({ writer: 'w2' });
-    const second = valueOf(await rival.write(KEY, changed, first));
+    const second = doneOf(await rival.write(KEY, changed, first));
     await eventually(() => heard.last.get(KEY)?.revision === second, 'the foreign change');
     const told = heard.last.get(KEY)?.row;
     assert.ok(told !== undefined && sameRow(told, changed));
-    valueOf(await rival.remove(KEY, second));
+    doneOf(await rival.remove(KEY, second));
     await eventually(
       () => heard.last.has(KEY) && heard.last.get(KEY)?.row === undefined,
       'the removal',
@@ -133,15 +133,15 @@ export const storeContract: readonly Case<StoreHarness>[] = [
 
   one('bytes that are no row of that key are none, and said so when asked for', async (h) => {
     await h.plant(KEY, new TextEncoder().encode('{"v":1}'));
-    assert.deepEqual(valueOf(await h.store.load(QUIET)), []);
+    assert.deepEqual(doneOf(await h.store.load(QUIET)), []);
     const read = await h.store.read(KEY);
     assert.ok(read.kind === 'refused' && read.reason === 'malformed', JSON.stringify(read));
   }),
 
   one('a recreated bucket is told as such; its emptiness is no removal', async (h) => {
     const heard = new Heard();
-    valueOf(await h.store.load(heard));
-    valueOf(await h.store.write(KEY, rowOf(), 0));
+    doneOf(await h.store.load(heard));
+    doneOf(await h.store.write(KEY, rowOf(), 0));
     await eventually(() => heard.last.has(KEY), 'the own change');
     await h.recreate();
     await eventually(() => {

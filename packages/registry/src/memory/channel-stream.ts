@@ -1,5 +1,5 @@
 import { done, type Outcome } from '@plane3/protocol';
-import type { Frontier } from '../model.ts';
+import type { Frontier } from '../membership.ts';
 import type { FrontierReader } from '../ports.ts';
 
 /** The end of a channel stream in memory, with a broker's clock of its own. */

@@ -1,5 +1,5 @@
 import { done, type Outcome, refused } from '@plane3/protocol';
-import type { MembershipRow, StoredRow, StoreRefusal, WriteRefusal } from '../model.ts';
+import type { MembershipRow, StoredRow, StoreRefusal, WriteRefusal } from '../membership.ts';
 import type { MembershipStore, StoreSink } from '../ports.ts';
 import { decodeRow, encodeRow } from '../row.ts';
 
@@ -109,7 +109,11 @@ export class MemoryMembershipStore implements MembershipStore {
     return done({ row, revision: cell.revision });
   }
 
-  #set(key: string, bytes: Uint8Array | undefined, expected: number): Outcome<number, WriteRefusal> {
+  #set(
+    key: string,
+    bytes: Uint8Array | undefined,
+    expected: number,
+  ): Outcome<number, WriteRefusal> {
     const revision = this.#members.set(key, bytes, expected);
     return revision === undefined ? refused('conflict', key) : done(revision);
   }

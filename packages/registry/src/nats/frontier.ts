@@ -1,6 +1,6 @@
 import { JetStreamApi, type Link } from '@plane3/link';
 import { done, type Outcome, streamIncarnation } from '@plane3/protocol';
-import type { Frontier } from '../model.ts';
+import type { Frontier } from '../membership.ts';
 import type { FrontierReader } from '../ports.ts';
 
 /**

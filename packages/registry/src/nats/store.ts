@@ -8,7 +8,7 @@ import {
   type PublishRefusal,
 } from '@plane3/link';
 import { bucketStream, done, type Outcome, refused, unknown } from '@plane3/protocol';
-import type { MembershipRow, StoredRow, StoreRefusal, WriteRefusal } from '../model.ts';
+import type { MembershipRow, StoredRow, StoreRefusal, WriteRefusal } from '../membership.ts';
 import type { MembershipStore, StoreSink } from '../ports.ts';
 import { decodeRow, encodeRow } from '../row.ts';
 
@@ -68,11 +68,11 @@ export class NatsMembershipStore implements MembershipStore {
     this.#created = info.value.created;
     this.#sink = sink;
     this.#verifiedLoads = this.#view.loads;
-    this.#view.onChange((key, row, revision) =>
-      this.#tell(() => sink.changed(key, row, revision)),
-    );
+    this.#view.onChange((key, row, revision) => this.#tell(() => sink.changed(key, row, revision)));
     this.#view.onState(() => this.#isVerified());
-    return done(Array.from(this.#view.entries(), ([, r]) => ({ row: r.value, revision: r.revision })));
+    return done(
+      Array.from(this.#view.entries(), ([, r]) => ({ row: r.value, revision: r.revision })),
+    );
   }
 
   async read(key: string): Promise<Outcome<StoredRow | undefined, StoreRefusal>> {
