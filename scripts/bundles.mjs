@@ -1,6 +1,6 @@
 // One-file bundles of the apps by tsup, made anew only when a source is younger than the bundle.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -28,7 +28,14 @@ export function buildBundles() {
     const out = path.join(cwd, 'bundle', 'main.js');
     if (existsSync(out) && statSync(out).mtimeMs > sourceMs) continue;
     const tsup = path.join(root, 'node_modules', 'tsup', 'dist', 'cli-default.js');
-    const r = spawnSync(process.execPath, [tsup, '--silent'], { cwd, stdio: 'inherit' });
+    // Built beside and put in place whole: a program that starts meanwhile finds the old one.
+    const draft = `bundle.${process.pid}`;
+    const args = [tsup, '--silent', '--out-dir', draft];
+    const r = spawnSync(process.execPath, args, { cwd, stdio: 'inherit' });
     if (r.status !== 0) throw new Error(`bundling ${app} failed`);
+    mkdirSync(path.dirname(out), { recursive: true });
+    for (const f of readdirSync(path.join(cwd, draft)))
+      renameSync(path.join(cwd, draft, f), path.join(cwd, 'bundle', f));
+    rmSync(path.join(cwd, draft), { recursive: true, force: true });
   }
 }

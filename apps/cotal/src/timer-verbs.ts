@@ -9,7 +9,14 @@ import {
   type TimerSubject,
   timerSubject,
 } from '@plane3/protocol';
-import { mint, newUid, type ProfileArguments, type ProfileName, TrustStore } from '@plane3/space';
+import {
+  fireDurable,
+  mint,
+  newUid,
+  type ProfileArguments,
+  type ProfileName,
+  TrustStore,
+} from '@plane3/space';
 import { type MeshContext, openStanding, requireAuth } from './context.ts';
 import { ago, table } from './output.ts';
 import { proved } from './up.ts';
@@ -19,6 +26,10 @@ const TRIAL_ENDPOINT = 'cotal-trial';
 const LIST_MAX = 10_000;
 /** After the due time the broker fires within its tick; more than this is a failure. */
 const FIRE_SLACK_MS = 10_000;
+const PULL_MARGIN_MS = 1_000;
+const NS_PER_MS = 1_000_000;
+/** The trial's durable ends by itself. */
+const TRIAL_DURABLE_IDLE_NS = 60_000 * NS_PER_MS;
 
 interface Armed {
   readonly timer: TimerSubject;
@@ -94,11 +105,18 @@ export async function timersArm(mesh: MeshContext, inMs: number): Promise<void> 
   const records = await minted(mesh, 'record-writer', { endpoint: TRIAL_ENDPOINT });
   const author = await minted(mesh, 'endpoint-author', { endpoint: TRIAL_ENDPOINT, instanceId });
   try {
-    let fired: (body: Uint8Array) => void = () => {};
-    const fire = new Promise<Uint8Array>((ok) => {
-      fired = ok;
-    });
-    proved(await author.link.subscribe(subject('fire'), (m) => fired(m.data)));
+    const stream = mesh.names.streams.timers;
+    const durable = fireDurable(instanceId);
+    const api = new JetStreamApi(author.link);
+    const filter = timerFilter(mesh, instanceId);
+    proved(
+      await api.consumerCreate(stream, {
+        durable_name: durable,
+        filter_subject: filter,
+        ack_policy: 'explicit',
+        inactive_threshold: TRIAL_DURABLE_IDLE_NS,
+      }),
+    );
     const status: CheckpointStatus = { state: 'waiting', deadlineGeneration: 1, deadline };
     await records.write(
       bucketSubject(mesh.names.buckets.records, checkpointSpecKey(TRIAL_ENDPOINT, timerId)),
@@ -110,7 +128,7 @@ export async function timersArm(mesh: MeshContext, inMs: number): Promise<void> 
     );
     await author.write(subject('schedule'), { v: 1, timerId, generation: 1, deadline });
     mesh.out.note(`requested ${timerId}, due in ${ago(inMs)}`);
-    const body = await within(fire, inMs + FIRE_SLACK_MS);
+    const body = await nextFire(author.link, stream, durable, inMs + FIRE_SLACK_MS);
     const lateMs = Date.now() - deadline;
     await records.write(
       bucketSubject(mesh.names.buckets.records, checkpointStatusKey(TRIAL_ENDPOINT, timerId)),
@@ -128,25 +146,44 @@ export async function timersArm(mesh: MeshContext, inMs: number): Promise<void> 
   }
 }
 
-async function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, no) => {
-    timer = setTimeout(
-      () =>
-        no(
-          new Plane3Error('timed-out', {
-            detail: 'the timer did not fire',
-            help: 'look at the schedule writer: cotal status',
-          }),
-        ),
-      timeoutMs,
-    );
+const timerFilter = (mesh: MeshContext, instanceId: string): string =>
+  `${mesh.names.prefix}.ept.${TRIAL_ENDPOINT}.${instanceId}.*.*.fire`;
+
+/**
+ * A fire is stored and published to nobody: the instance pulls it from its own durable, into an
+ * inbox of its own, as a pulled message bears the subject under which it was stored.
+ */
+async function nextFire(
+  link: Link,
+  stream: string,
+  durable: string,
+  waitMs: number,
+): Promise<Uint8Array> {
+  const inbox = `${link.inboxPrefix}.fire`;
+  let end: (body: Uint8Array | undefined) => void = () => {};
+  const fired = new Promise<Uint8Array | undefined>((ok) => {
+    end = ok;
   });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const sub = proved(
+    await link.subscribe(inbox, (m) => {
+      const isStatus = (m.headers?.code ?? 0) !== 0;
+      if (!isStatus) m.respond();
+      end(isStatus ? undefined : m.data);
+    }),
+  );
+  const timer = setTimeout(() => end(undefined), waitMs + PULL_MARGIN_MS);
+  const pull = JSON.stringify({ batch: 1, expires: waitMs * NS_PER_MS });
+  link.publish(`$JS.API.CONSUMER.MSG.NEXT.${stream}.${durable}`, new TextEncoder().encode(pull), {
+    reply: inbox,
+  });
+  const body = await fired;
+  clearTimeout(timer);
+  sub.unsubscribe();
+  if (body !== undefined) return body;
+  throw new Plane3Error('timed-out', {
+    detail: 'the timer did not fire',
+    help: 'look at the schedule writer: cotal status',
+  });
 }
 
 async function minted<P extends ProfileName>(

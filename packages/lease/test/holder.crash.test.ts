@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { LinuxHostProbe } from '@plane3/lease/nats';
 import { JetStreamApi } from '@plane3/link';
-import { type NatsProc, type Program, spawnDaemon, startNats } from '@plane3/testkit';
+import { type NatsProc, type Program, spawnDaemon, startNats, startRelay } from '@plane3/testkit';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { BrokerRig, need } from './broker-rig.ts';
 
@@ -18,8 +18,8 @@ afterAll(async () => {
   await nats.stop();
 });
 
-async function holder(space: string, incarnation: string): Promise<Program> {
-  const env = { NATS_URL: nats.url, SPACE: space, INCARNATION: incarnation };
+async function holder(space: string, incarnation: string, url = nats.url): Promise<Program> {
+  const env = { NATS_URL: url, SPACE: space, INCARNATION: incarnation };
   const p = spawnDaemon(HOLDER, { env });
   programs.push(p);
   await p.waitFor(/^ready/);
@@ -28,16 +28,21 @@ async function holder(space: string, incarnation: string): Promise<Program> {
 
 test('S167: a holder stopped past its TTL with writes in its socket stores nothing after the new fence', async () => {
   const rig = await BrokerRig.make(nats.url, 'stopped', TTL_MS);
-  const old = await holder('stopped', 'old');
+  const relay = await startRelay(nats.url);
+  const old = await holder('stopped', 'old', relay.url);
+  relay.hold('toServer');
   old.signal('SIGUSR2');
   const rival = await rig.daemon('rival');
   expect(await rival.lease.acquire({ waitMs: 10_000 })).toMatchObject({ kind: 'held' });
   const fenced = await rival.lease.establishFence();
   if (fenced.kind !== 'fenced') throw new Error(JSON.stringify(fenced));
   old.resume();
-  await old.waitFor(/^quiesce/);
+  relay.release('toServer');
   await old.waitFor(/^lost taken/);
-  await old.exit();
+  const counts = await old.waitFor(/^counts/);
+  expect(await old.exit()).toMatchObject({ code: 4 });
+  // All that lay in its sockets did reach the broker, and was refused.
+  expect(counts).toMatch(/"wrong-sequence":[5-9]\d\d\d/);
   const api = new JetStreamApi(rig.admin);
   const last = need(await api.lastOf('INBOX_stopped', 'stopped.dinbox.local.bob.old'));
   expect(last?.seq ?? 0).toBeLessThan(fenced.inbox);
@@ -46,8 +51,8 @@ test('S167: a holder stopped past its TTL with writes in its socket stores nothi
   );
   expect(await rig.row()).toMatchObject({ incarnation: 'rival' });
   expect(old.lines.filter((l) => /^(quiesce|lost)/.test(l))[0]).toMatch(/^quiesce/);
-  console.log(old.lines.at(-1), 'last of old', last?.seq, 'fence', fenced.inbox);
   await rig.close();
+  await relay.stop();
 });
 
 test('a holder killed on this host is succeeded at once, long before its TTL', async () => {

@@ -10,7 +10,7 @@ import {
 import { openLink, Publisher } from '@plane3/link';
 
 const { NATS_URL, SPACE, INCARNATION } = process.env;
-const BURST = 20_000;
+const BURST = 5_000;
 const say = (line) => process.stdout.write(`${line}\n`);
 
 const link = await openLink({
@@ -38,20 +38,13 @@ const lease = new LeaseRuntime(
   },
   { holder: 'local.delivery', incarnation: INCARNATION },
 );
-lease.on((n) => {
-  if (n.kind === 'lost') {
-    say(`lost ${n.reason}`);
-    lease.release().then(() => process.exit(4));
-  }
-});
-
 const acquired = await lease.acquire();
 if (acquired.kind !== 'held') {
   say(`refused ${acquired.refusal.kind}`);
   process.exit(4);
 }
 const fenced = await lease.establishFence();
-const publisher = new Publisher(link, { windowMax: BURST });
+const publisher = new Publisher(link, { windowMax: BURST, timeoutMs: 60_000 });
 const headers = [
   ['Nats-Expected-Last-Subject-Sequence', String(fenced.inbox)],
   ['Nats-Expected-Last-Subject-Sequence-Subject', `${SPACE}.dinbox._fence.0`],
@@ -73,10 +66,21 @@ setInterval(() => {
 }, 5);
 await lease.markReady();
 
-// Checks its trust, queues a burst, and is stopped before the socket has taken all of it.
+// Once it has lost the lease it waits for the answer to all that was under way, and tells.
+lease.on((n) => {
+  if (n.kind !== 'lost') return;
+  say(`lost ${n.reason}`);
+  setInterval(async () => {
+    if (publisher.open > 0) return;
+    await lease.release();
+    say(`counts ${JSON.stringify(counts)}`);
+    process.exit(4);
+  }, 10);
+});
+
+// Checks its trust, queues a burst, and is stopped before the broker has seen it.
 process.on('SIGUSR2', () => {
   if (lease.trusted()) for (let i = 0; i < BURST; i++) write();
   process.kill(process.pid, 'SIGSTOP');
-  setInterval(() => say(`counts ${JSON.stringify(counts)}`), 100);
 });
 say(`ready ${fenced.inbox}`);

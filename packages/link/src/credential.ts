@@ -3,7 +3,7 @@ import { type Auth, type Authenticator, credsAuthenticator } from '@nats-io/nats
 import { Plane3Error } from '@plane3/protocol';
 
 /** A credential that ends within this time counts as expired: it must not expire on the wire. */
-export const EXPIRY_MARGIN_MS = 500;
+const EXPIRY_MARGIN_MS = 500;
 
 /** Bytes of a credentials file, read anew at every connect. Throws when there is none. */
 export type CredentialSource = () => Uint8Array;

@@ -12,7 +12,7 @@ import { Plane3Error } from '@plane3/protocol';
 import { abandonDial } from './client-internals.ts';
 import { type Credential, type CredentialSource, readCredential } from './credential.ts';
 import type { LinkOptions } from './link-types.ts';
-import { tlsOptions } from './transport.ts';
+import { type Transport, tlsOptions } from './transport.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const PING_INTERVAL_MS = 5_000;
@@ -33,7 +33,7 @@ export async function dial(options: LinkOptions): Promise<Dialled> {
   const userKey = credentials === undefined ? '' : readCredential(credentials).userKey;
   const inboxPrefix = `_INBOX_${userKey === '' ? randomBytes(16).toString('hex') : userKey}`;
   const dialler = new Dialler(credentials, userKey);
-  const nc = await bounded(dialler, connectTimeoutMs, () =>
+  const connecting = bounded(dialler, connectTimeoutMs, () =>
     connect({
       name: options.name,
       servers: [...options.servers],
@@ -49,6 +49,9 @@ export async function dial(options: LinkOptions): Promise<Dialled> {
       noAsyncTraces: true,
     }),
   );
+  const nc = await connecting.catch((e: unknown) => {
+    throw asPlane3Error(e, options.transport);
+  });
   dialler.adopt(nc);
   return { nc, dialler, userKey, inboxPrefix };
 }
@@ -143,8 +146,6 @@ async function bounded(
   });
   try {
     return await Promise.race([dialling, late]);
-  } catch (e) {
-    throw asPlane3Error(e);
   } finally {
     clearTimeout(timer);
   }
@@ -154,18 +155,20 @@ const unreachable = (detail: string, cause?: unknown): Plane3Error =>
   new Plane3Error('broker-unreachable', { detail, cause });
 
 /** Why a first connect failed, by class and system error code, never by text. */
-function asPlane3Error(e: unknown): Plane3Error {
+function asPlane3Error(e: unknown, transport: Transport): Plane3Error {
   if (e instanceof Plane3Error) return e;
   if (e instanceof AuthorizationError || e instanceof UserAuthenticationExpiredError)
     return new Plane3Error('credential-refused', { detail: e.message, cause: e });
-  const code = systemCode(e) ?? systemCode((e as { cause?: unknown } | undefined)?.cause);
+  const cause = (e as { cause?: unknown } | undefined)?.cause;
+  const code = systemCode(e) ?? systemCode(cause);
   if (code !== undefined && TLS_CODE.test(code))
     return new Plane3Error('transport-refused', { detail: code, cause: e });
   if (code !== undefined) return unreachable(code, e);
-  // The client compares the greeting with its options: a listener without TLS, or one that
-  // demands it.
-  if (e instanceof ConnectionError || e instanceof InvalidArgumentError)
-    return new Plane3Error('transport-refused', { detail: e.message, cause: e });
+  // What is left is the client's comparison of greeting and options, or a listener that closed
+  // without a greeting: in clear that is a broker going away, else one that waits for TLS first.
+  const mismatch = e instanceof ConnectionError || e instanceof InvalidArgumentError;
+  if (mismatch && (transport.kind === 'tls' || cause !== undefined))
+    return new Plane3Error('transport-refused', { detail: (e as Error).message, cause: e });
   return unreachable(e instanceof Error ? e.message : String(e), e);
 }
 

@@ -109,6 +109,9 @@ test('no broker, or one that says nothing, fails the first connect in bounded ti
   const attempt = (servers: string[]) =>
     openLink({ name: 't', servers, transport: { kind: 'plain' }, connectTimeoutMs: 200 });
   await expect(attempt([relay.url])).rejects.toMatchObject({ code: 'broker-unreachable' });
+  relay.release();
+  relay.refuse(true); // accepts and closes
+  await expect(attempt([relay.url])).rejects.toMatchObject({ code: 'broker-unreachable' });
   await nats.kill();
   await expect(attempt([nats.url])).rejects.toMatchObject({ code: 'broker-unreachable' });
 });

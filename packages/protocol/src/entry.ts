@@ -1,4 +1,4 @@
-import type { LifecycleKey } from './ids.ts';
+import { type LifecycleKey, parseLifecycle } from './ids.ts';
 
 /** `durable`: owed through a membership. `mention`: the member was named on a live channel. */
 export type EntryKind = 'durable' | 'mention';
@@ -27,40 +27,41 @@ export const slotOf = (e: Pick<EntryRef, 'member' | 'incarnation' | 'seq'>): str
 /** Store id `<incarnation>.<seq>.<member>.<generation>`; also what operators call an entry by. */
 export const entryId = (e: EntryRef): string => `${slotOf(e)}.${e.generation}`;
 
+const ENTRY = /^([0-9a-z]+)\.([1-9]\d{0,15})\.([^.]+\.[^.]+\.[^.]+)\.(0|[1-9]\d{0,15})$/;
+
+/** `undefined` for every text that {@link entryId} would not have written just so. */
 export function parseEntryId(text: string): EntryRef | undefined {
-  const m = /^([0-9a-z]+)\.(\d+)\.([^.]+\.[^.]+\.[^.]+)\.(\d+)$/.exec(text);
-  if (m === null) return undefined;
-  const [, incarnation, seq, member, generation] = m as unknown as [
-    string,
-    string,
-    string,
-    string,
-    string,
-  ];
-  return { incarnation, seq: Number(seq), member, generation: Number(generation) };
+  const [, incarnation, seqText, member, generationText] = ENTRY.exec(text) ?? [];
+  if (incarnation === undefined || member === undefined) return undefined;
+  const seq = Number(seqText);
+  const generation = Number(generationText);
+  if (!Number.isSafeInteger(seq) || !Number.isSafeInteger(generation)) return undefined;
+  if (parseLifecycle(member) === undefined) return undefined;
+  return { incarnation, seq, member, generation };
 }
 
 /**
  * A stream's incarnation from its creation time (RFC 3339 with up to nine decimals): the
  * nanoseconds since the epoch in base 36. A recreated stream has another one, so its sequences
- * are never taken for the old ones.
+ * are never taken for the old ones. Throws TypeError for what is no such time since 1970.
  */
-export function streamIncarnation(created: string): string {
-  const m = /^(.*?)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)$/.exec(created);
-  if (m === null) throw new TypeError('not an RFC 3339 time');
-  const wholeMs = Date.parse(`${m[1]}${m[3]}`);
-  if (Number.isNaN(wholeMs)) throw new TypeError('not an RFC 3339 time');
-  const nanos = BigInt((m[2] ?? '0').padEnd(9, '0'));
-  return (BigInt(wholeMs) * 1_000_000n + nanos).toString(36);
-}
+export const streamIncarnation = (created: string): string => nanoseconds(created).toString(36);
 
-/** RFC 3339 with nanoseconds to nanoseconds since the epoch, as a text like in an ack subject. */
-export function rfc3339ToNs(time: string): string {
-  return BigInt.asUintN(64, parseBase36(streamIncarnation(time))).toString();
-}
+/** RFC 3339 to nanoseconds since the epoch, as a decimal text like in an ack subject. */
+export const rfc3339ToNs = (time: string): string => nanoseconds(time).toString();
 
-function parseBase36(text: string): bigint {
-  let n = 0n;
-  for (const c of text) n = n * 36n + BigInt(Number.parseInt(c, 36));
-  return n;
+const RFC_3339 = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)$/;
+
+/** A day that its month lacks and a leap second are refused, not moved to another instant. */
+function nanoseconds(time: string): bigint {
+  const [, local, decimals, offset] = RFC_3339.exec(time) ?? [];
+  const asUtcMs = Date.parse(`${local}Z`);
+  const wholeMs = Date.parse(`${local}${offset}`);
+  const isDate =
+    local !== undefined &&
+    !Number.isNaN(asUtcMs) &&
+    new Date(asUtcMs).toISOString().startsWith(local);
+  if (!isDate || Number.isNaN(wholeMs) || wholeMs < 0)
+    throw new TypeError('not an RFC 3339 time since 1970');
+  return BigInt(wholeMs) * 1_000_000n + BigInt((decimals ?? '').padEnd(9, '0'));
 }

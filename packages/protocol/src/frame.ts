@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isChannel } from './channels.ts';
-import { type ChannelMessage, messageSchema, parseJson } from './message.ts';
+import { type ChannelMessage, JSON_DEPTH_MAX, messageSchema, parseJson } from './message.ts';
 
 /** The hand-over frame (wire contract section 5): what a member reads from its hand-over subject. */
 export const FRAME_VERSION = 1;
@@ -63,9 +63,9 @@ export function encodeFrame(channel: string, messageBytes: Uint8Array): Uint8Arr
   return out;
 }
 
-/** `undefined` for whatever is not a whole frame of one channel. */
+/** `undefined` for whatever is not a whole frame of one channel. Every post that is one passes. */
 export function decodeFrame(body: Uint8Array): Frame | undefined {
-  const json = parseJson(body);
+  const json = parseJson(body, JSON_DEPTH_MAX + 1); // the frame is one level around the message
   if (!json.ok) return undefined;
   const parsed = frameSchema.safeParse(json.value);
   if (!parsed.success || !isChannel(parsed.data.channel)) return undefined;

@@ -70,6 +70,12 @@ export const spaceToken = (space: string): string => space.replace(/[^A-Za-z0-9_
 export const spaceFileKey = (space: string): string =>
   Array.from(new TextEncoder().encode(space), (b) => b.toString(16).padStart(2, '0')).join('');
 
-/** 1 to 64 printable characters without blanks at the ends; the token of it must not be empty. */
+const SPACE_NAME_CHARACTERS_MAX = 64;
+/** Twice as many hex digits, a prefix and a suffix must fit in a file name of 255 bytes. */
+const SPACE_NAME_BYTES_MAX = 96;
+
+/** 1 to 64 printable characters (at most 96 bytes of UTF-8) without blanks at the ends. */
 export const isSpaceName = (text: string): boolean =>
-  text.length >= 1 && text.length <= 64 && /^[\x21-\x7e\u00a1-\uffff](?:.*\S)?$/u.test(text);
+  text.length <= SPACE_NAME_CHARACTERS_MAX &&
+  new TextEncoder().encode(text).length <= SPACE_NAME_BYTES_MAX &&
+  /^[^\s\p{Cc}\p{Cf}\p{Cs}]+(?: +[^\s\p{Cc}\p{Cf}\p{Cs}]+)*$/u.test(text);

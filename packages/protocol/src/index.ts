@@ -1,10 +1,142 @@
-export * from './channels.ts';
-export * from './entry.ts';
-export * from './errors.ts';
-export * from './frame.ts';
-export * from './ids.ts';
-export * from './message.ts';
-export * from './names.ts';
-export * from './outcome.ts';
-export * from './records.ts';
-export * from './subjects.ts';
+export {
+  anyCovers,
+  CHANNEL_CHARACTERS_MAX,
+  covers,
+  isChannel,
+  isChannelPattern,
+} from './channels.ts';
+export {
+  type EntryKind,
+  type EntryRef,
+  entryId,
+  MENTION_GENERATION,
+  parseEntryId,
+  rfc3339ToNs,
+  slotOf,
+  streamIncarnation,
+} from './entry.ts';
+export {
+  type Disposition,
+  ENDPOINT_CODES,
+  ERRORS,
+  type ErrorCode,
+  type ErrorEntry,
+  type ErrorOptions,
+  isPlane3Error,
+  Plane3Error,
+} from './errors.ts';
+export {
+  BROKER_HEADERS,
+  decodeFrame,
+  encodeFrame,
+  FRAME_VERSION,
+  type Frame,
+  HEADER,
+} from './frame.ts';
+export {
+  isActor,
+  isCommand,
+  isId,
+  isNonce,
+  isOwner,
+  isSpaceName,
+  isUid,
+  type Lifecycle,
+  type LifecycleKey,
+  lifecycleDash,
+  lifecycleKey,
+  type Principal,
+  parseLifecycle,
+  parsePrincipal,
+  principalId,
+  samePrincipal,
+  spaceFileKey,
+  spaceToken,
+} from './ids.ts';
+export {
+  type Anomaly,
+  type ChannelMessage,
+  isPublishable,
+  JSON_DEPTH_MAX,
+  jsonDepthWithin,
+  judgePost,
+  type Message,
+  mentionedNames,
+  messageSchema,
+  type PostVerdict,
+  parseJson,
+} from './message.ts';
+export {
+  bucketStream,
+  bucketSubject,
+  type SpaceNames,
+  spaceNames,
+} from './names.ts';
+export {
+  done,
+  type Outcome,
+  type Refused,
+  refused,
+  type Unknown,
+  unknown,
+} from './outcome.ts';
+export {
+  CHANNEL_DEFAULTS_KEY,
+  type ChannelConfig,
+  type CheckpointStatus,
+  channelConfigSchema,
+  checkpointSpecKey,
+  checkpointStatusKey,
+  checkpointStatusSchema,
+  type DeliveryClass,
+  deliveryClassSchema,
+  effectiveClass,
+  type LeaseRow,
+  leaseKey,
+  leaseRowSchema,
+  PRESENCE_HEARTBEAT_MS,
+  PRESENCE_TTL_MS,
+  type Presence,
+  parseRecord,
+  presenceSchema,
+  type RightsRow,
+  rightsRowSchema,
+  type TimerRequest,
+  timerRequestSchema,
+} from './records.ts';
+export {
+  type AckSubject,
+  anycastSubject,
+  type ChatSubject,
+  chatFilter,
+  chatSubject,
+  contractSubject,
+  deadLetterSubject,
+  deadPostSubject,
+  directDurable,
+  directSubject,
+  handOverDurable,
+  handOverFenceSubject,
+  handOverSubject,
+  historyDurable,
+  inboxCursorSubject,
+  inboxFenceSubject,
+  inboxSubject,
+  parseAck,
+  parseAnycast,
+  parseChat,
+  parseDirect,
+  parseMemberSubject,
+  parseReply,
+  parseRequest,
+  parseTimer,
+  type ReplySubject,
+  type RequestSubject,
+  replySubject,
+  requestSubject,
+  roleDurable,
+  SUBJECT_BYTES_MAX,
+  type TimerSubject,
+  type TimerVerb,
+  timerSubject,
+} from './subjects.ts';

@@ -5,19 +5,30 @@ import { parseChat } from './subjects.ts';
 
 /** The message of SPEC 5 (wire contract section 3). Unknown fields are kept and ignored. */
 
-const jsonValue: z.ZodType<unknown> = z.lazy(() =>
-  z.union([
-    z.null(),
-    z.boolean(),
-    z.number(),
-    z.string(),
-    z.array(jsonValue),
-    z.record(z.string(), jsonValue),
-  ]),
-);
+/** Deeper JSON than this is refused before anything walks it. */
+export const JSON_DEPTH_MAX = 64;
+
+/** Own walk: a schema of nested unions takes 50 ms for 100 kB and drops keys that it mistrusts. */
+function isJsonValue(value: unknown, depthMax: number): boolean {
+  if (value === null || typeof value === 'boolean' || typeof value === 'string') return true;
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object' || depthMax === 0) return false;
+  if (!Array.isArray(value) && !isPlainObject(value)) return false;
+  const inner: unknown[] = Array.isArray(value) ? value : Object.values(value);
+  for (const x of inner) if (!isJsonValue(x, depthMax - 1)) return false; // holes are undefined here
+  return true;
+}
+
+function isPlainObject(value: object): boolean {
+  const proto: unknown = Object.getPrototypeOf(value);
+  return proto === null || proto === Object.prototype;
+}
 
 const textPart = z.looseObject({ kind: z.literal('text'), text: z.string() });
-const dataPart = z.looseObject({ kind: z.literal('data'), data: jsonValue });
+const dataPart = z.looseObject({
+  kind: z.literal('data'),
+  data: z.unknown().refine((v) => isJsonValue(v, JSON_DEPTH_MAX), { message: 'not a JSON value' }),
+});
 const artifactPart = z.looseObject({
   kind: z.literal('artifact'),
   name: z.string(),
@@ -67,10 +78,8 @@ const anomaly = (kind: Anomaly, detail: string): PostVerdict => ({
   detail,
 });
 
-const utf8 = new TextDecoder('utf-8', { fatal: true });
-
-/** Deeper JSON than this is refused before anything walks it. */
-export const JSON_DEPTH_MAX = 64;
+/** A byte order mark stays, so that it is refused: behind the head of a frame it is no JSON. */
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** Cheap depth scan over the text; strings are skipped. */
 export function jsonDepthWithin(text: string, depthMax: number): boolean {
@@ -92,10 +101,11 @@ export function jsonDepthWithin(text: string, depthMax: number): boolean {
 /** Bytes to a JSON value, or why not. Never throws. */
 export function parseJson(
   bytes: Uint8Array | string,
+  depthMax: number = JSON_DEPTH_MAX,
 ): { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly why: string } {
   try {
     const text = typeof bytes === 'string' ? bytes : utf8.decode(bytes);
-    if (!jsonDepthWithin(text, JSON_DEPTH_MAX)) return { ok: false, why: 'nested too deep' };
+    if (!jsonDepthWithin(text, depthMax)) return { ok: false, why: 'nested too deep' };
     return { ok: true, value: JSON.parse(text) };
   } catch {
     return { ok: false, why: 'not JSON in UTF-8' };

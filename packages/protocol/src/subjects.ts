@@ -205,15 +205,24 @@ export interface AckSubject {
   readonly storedNs: string;
 }
 
-/** Both the 9-token form and the 11/12-token one with domain and account hash. */
+const COUNT = /^[1-9]\d{0,15}$/;
+const JETSTREAM_NAME = /^[A-Za-z0-9_-]+$/;
+
+/**
+ * Both the 9-token form and the 11/12-token one with domain and account hash. The subject is the
+ * writing of whoever confirms: names and numbers that the broker would not have made are refused.
+ */
 export function parseAck(subject: string): AckSubject | undefined {
   const t = subject.split('.');
   if (t[0] !== '$JS' || t[1] !== 'ACK') return undefined;
   const at = t.length === 9 ? 2 : t.length === 11 || t.length === 12 ? 4 : -1;
   if (at < 0) return undefined;
-  const [stream, consumer, deliveries, seq, , storedNs] = t.slice(at);
-  if (stream === undefined || consumer === undefined || storedNs === undefined) return undefined;
-  const n = { deliveries: Number(deliveries), seq: Number(seq) };
-  if (!Number.isSafeInteger(n.deliveries) || !Number.isSafeInteger(n.seq)) return undefined;
-  return /^\d{1,20}$/.test(storedNs) ? { stream, consumer, ...n, storedNs } : undefined;
+  const [stream = '', consumer = '', deliveriesText = '', seqText = '', , storedNs = ''] =
+    t.slice(at);
+  if (!JETSTREAM_NAME.test(stream) || !JETSTREAM_NAME.test(consumer)) return undefined;
+  if (!COUNT.test(deliveriesText) || !COUNT.test(seqText)) return undefined;
+  const deliveries = Number(deliveriesText);
+  const seq = Number(seqText);
+  if (!Number.isSafeInteger(deliveries) || !Number.isSafeInteger(seq)) return undefined;
+  return /^\d{1,20}$/.test(storedNs) ? { stream, consumer, deliveries, seq, storedNs } : undefined;
 }

@@ -16,8 +16,11 @@ export interface Desk {
   readonly resolved: Set<() => void>;
   /** Copies of entries that are on their way out of the store. */
   readonly leavingCopies: Set<number>;
-  /** Copies without an entry any more. */
+  /** By store sequence of a copy whose publish is open: it lies above this copy sequence. */
+  readonly openAbove: Map<number, number>;
+  /** Copies without an entry any more, and those of them that one cleaning left over. */
   spentCopies: number[];
+  leftOver: number;
 }
 
 export type ReaderEvent =

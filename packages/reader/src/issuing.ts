@@ -11,6 +11,7 @@ export class Issuer {
   /** Called when the window of all members has room again. */
   readonly #onRoom: () => void;
   #open = 0;
+  #highestCopySeq = 0;
 
   constructor(term: Term, onRoom: () => void) {
     this.#term = term;
@@ -27,6 +28,8 @@ export class Issuer {
 
   publish(desk: Desk, entry: StoredEntry, handOver: number): void {
     this.#open++;
+    // The broker numbers upwards, and this copy is not stored yet.
+    desk.openAbove.set(entry.storeSeq, this.#highestCopySeq);
     this.#attempt(desk, entry, handOver, 0);
   }
 
@@ -94,6 +97,7 @@ export class Issuer {
 
   #stored(desk: Desk, entry: StoredEntry, handOver: number, copySeq: number): void {
     const { counters, ports } = this.#term;
+    this.#highestCopySeq = Math.max(this.#highestCopySeq, copySeq);
     counters.handedOver++;
     if (handOver > 1) counters.redelivered++;
     this.#close(desk, {
@@ -107,6 +111,7 @@ export class Issuer {
 
   #close(desk: Desk, event: Parameters<Term['tell']>[1]): void {
     this.#open--;
+    if ('storeSeq' in event) desk.openAbove.delete(event.storeSeq);
     this.#term.tell(desk, event);
     if (desk.state.issuing === 0) for (const f of [...desk.resolved]) f();
     this.#onRoom();

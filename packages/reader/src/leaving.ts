@@ -64,13 +64,18 @@ export class Leaver {
   dropCopy(desk: Desk, copySeq: number): void {
     desk.leavingCopies.delete(copySeq);
     desk.spentCopies.push(copySeq);
+    this.#cleanSoon(desk);
+  }
+
+  #cleanSoon(desk: Desk): void {
     this.#toClean.add(desk);
     if (this.#cleaning) return;
     this.#cleaning = true;
     this.#term.ports.timers.after(CLEAN_AFTER_MS, () => {
       this.#cleaning = false;
-      for (const d of this.#toClean) void this.#clean(d);
+      const desks = [...this.#toClean];
       this.#toClean.clear();
+      for (const d of desks) void this.#clean(d);
     });
   }
 
@@ -108,23 +113,27 @@ export class Leaver {
   }
 
   /**
-   * One purge for the copies below the first one that is still wanted; single deletes for the
-   * rest. While a publish is unanswered nobody knows what lies below, so no purge then.
+   * One purge for the copies below the first one that is or may be wanted. What lies above waits
+   * for the next cleaning and goes one by one if that cannot purge it either.
    */
   async #clean(desk: Desk): Promise<void> {
     const { handOver } = this.#term.ports;
     if (this.#term.ended) return;
-    const spent = desk.spentCopies;
-    desk.spentCopies = [];
     let wanted = Number.POSITIVE_INFINITY;
     for (const seq of desk.state.byCopy.keys()) wanted = Math.min(wanted, seq);
     for (const seq of desk.leavingCopies) wanted = Math.min(wanted, seq);
-    const below = desk.state.issuing > 0 ? [] : spent.filter((seq) => seq < wanted);
-    if (below.length >= PURGE_FROM_COPIES) {
-      // A failure is made up for by the copies' age.
+    for (const above of desk.openAbove.values()) wanted = Math.min(wanted, above + 1);
+    const below = desk.spentCopies.filter((seq) => seq < wanted);
+    const rest = desk.spentCopies.filter((seq) => seq >= wanted);
+    const alone = below.length < PURGE_FROM_COPIES ? below : [];
+    alone.push(...rest.splice(0, Math.min(rest.length, desk.leftOver)));
+    desk.spentCopies = rest;
+    desk.leftOver = rest.length;
+    if (rest.length > 0) this.#cleanSoon(desk);
+    // A failure here is made up for by the copies' age.
+    if (below.length >= PURGE_FROM_COPIES)
       await handOver.purge(desk.member, Math.max(...below) + 1);
-      for (const seq of spent) if (seq > wanted) await handOver.removeCopy(seq);
-    } else for (const seq of spent) await handOver.removeCopy(seq);
+    await Promise.all(alone.map((seq) => handOver.removeCopy(seq)));
   }
 
   #deskOf(member: LifecycleKey): Desk | undefined {

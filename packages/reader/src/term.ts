@@ -203,7 +203,9 @@ export class ReaderTerm implements Term {
       recallOwed: false,
       resolved: new Set(),
       leavingCopies: new Set(),
+      openAbove: new Map(),
       spentCopies: [],
+      leftOver: 0,
     };
     this.desks.set(member, desk);
     for (const facts of this.leaver.of(member))

@@ -1,4 +1,11 @@
-import { JetStreamApi, type Link, openLink, type PublishAnswer, Publisher } from '@plane3/link';
+import {
+  JetStreamApi,
+  type Link,
+  type MsgHdrs,
+  openLink,
+  type PublishAnswer,
+  Publisher,
+} from '@plane3/link';
 import {
   encodeFrame,
   entryId,
@@ -224,6 +231,7 @@ export class Space {
             ackSubject: m.reply ?? '',
             body: m.string(),
             redelivered: m.headers?.get(HEADER.redelivered) === '1',
+            headers: m.headers,
           });
           if (taken.length < count) return;
           sub.unsubscribe();
@@ -282,6 +290,7 @@ export interface Taken {
   readonly ackSubject: string;
   readonly body: string;
   readonly redelivered: boolean;
+  readonly headers: MsgHdrs | undefined;
 }
 
 const connect = (nats: NatsProc): Promise<Link> =>

@@ -4,11 +4,10 @@ import {
   DEFAULT_SETTINGS,
   type MembershipRow,
   type MembershipStore,
-  type RegistryPorts,
   type SeqRange,
 } from '@plane3/registry';
 import { describe, expect, it } from 'vitest';
-import { alice, bob, boot, codeOf, copyAll, dispose, Held, ok, Space, started } from './rig.ts';
+import { alice, bob, codeOf, Held, ok, Space, started } from './rig.ts';
 
 const team = { lifecycle: alice, channel: 'team' };
 const BOUND_MS = DEFAULT_SETTINGS.answerWithinMs;

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { type Mode, World } from './world.ts';
+import { World } from './world.ts';
+import type { Mode } from './world-parts.ts';
 
 const MODES: readonly Mode[] = [
   ...Array<Mode>(12).fill('ok'),

@@ -20,28 +20,15 @@ import {
   type WriteRefusal,
 } from '@plane3/registry';
 
-/** What a port does with a question: the hard cases by name. */
-export type Mode = 'ok' | 'lost' | 'landed-unknown' | 'late' | 'refused';
-
-interface Copy {
-  readonly member: LifecycleKey;
-  readonly channel: string;
-  readonly seq: number;
-  readonly generation: number;
-}
-
-type AnyAnswer = Extract<Decision, { kind: 'answer' }>['answer'];
-type Effect =
-  | Exclude<Extract<Decision, { token: number }>, { kind: 'read-decided' }>
-  | Extract<Decision, { kind: 'bound' }>;
-
-interface History {
-  readonly joinCursor: number;
-  leaveCursor: number | undefined;
-}
-
-const INCARNATION = 'chat1';
-const copyId = (c: Copy): string => `${c.channel}/${c.member}#${c.seq}@${c.generation}`;
+import {
+  type AnyAnswer,
+  type Copy,
+  copyId,
+  type Effect,
+  type History,
+  INCARNATION,
+  type Mode,
+} from './world-parts.ts';
 
 /**
  * A small reference model round the real machine: a store, a channel stream, a fan-out that

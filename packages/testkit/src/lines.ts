@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 
 /** Lines kept of one process; older ones are dropped and counted. */
-export const LINES_MAX = 50_000;
+const LINES_MAX = 50_000;
 
 /** What a process wrote, line by line, with a way to wait for a line. */
 export class Lines {

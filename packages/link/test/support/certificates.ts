@@ -9,11 +9,13 @@ export interface Certificates {
   readonly keyFile: string;
 }
 
+const OPENSSL = process.env['OPENSSL_BIN'] ?? 'openssl';
+
 /** An authority of its own and a certificate for `host`, both for a day. */
 export function makeCertificates(host = 'localhost'): Certificates {
   const dir = makeDir('tls');
   const at = (name: string): string => join(dir, name);
-  const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: dir, stdio: 'pipe' });
+  const openssl = (...args: string[]) => execFileSync(OPENSSL, args, { cwd: dir, stdio: 'pipe' });
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
   openssl(
     'req',

@@ -10,7 +10,7 @@ import {
 } from '@nats-io/jwt';
 import { type NatsProc, startNats } from '@plane3/testkit';
 
-export interface Grant {
+interface Grant {
   readonly pub?: readonly string[];
   readonly sub?: readonly string[];
   /** Seconds from now on; tokens know whole seconds only. */
@@ -21,7 +21,7 @@ export interface Grant {
   readonly foreign?: boolean;
 }
 
-export interface Minted {
+interface Minted {
   readonly creds: Uint8Array;
   readonly seed: Uint8Array;
   readonly userKey: string;
