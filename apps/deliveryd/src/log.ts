@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { type DestinationStream, type Logger, pino } from 'pino';
+import pretty from 'pino-pretty';
 
 export type { Logger } from 'pino';
 
@@ -39,7 +40,13 @@ export function createFileLogger(o: {
       level: 'trace',
       stream: pino.destination({ dest: o.file, append: true, sync: true, mode: 0o640 }),
     },
-    { level: 'trace', stream: pino.destination({ fd: 2, sync: true }) },
+    { level: 'trace', stream: terminal() },
   ]);
   return createLogger({ space: o.space, level: o.level, destination: streams });
 }
+
+/** JSON lines, or something for people where a person reads it. */
+const terminal = (): DestinationStream =>
+  process.stderr.isTTY === true
+    ? pretty({ destination: 2, sync: true, ignore: 'pid,space,component,level' })
+    : pino.destination({ fd: 2, sync: true });

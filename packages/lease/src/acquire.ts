@@ -13,7 +13,7 @@ import { bucketRefusal } from './refusal.ts';
 import { startRelease } from './release.ts';
 
 /** Compare-and-sets lost in one acquisition: beyond that the row belongs to nobody for long. */
-export const CONFLICTS_MAX = 64;
+const CONFLICTS_MAX = 64;
 
 export function startAcquire(s: Idle, nowMs: number, waitMs: number): Step {
   return read<Acquiring>({
@@ -55,7 +55,7 @@ export function acquiring(s: Acquiring, e: LeaseEvent): Step {
   }
 }
 
-export function refuse(s: Acquiring, refusal: Refusal): Step {
+function refuse(s: Acquiring, refusal: Refusal): Step {
   const { identity, timing, nextRequest, wrote } = s;
   return {
     state: { phase: 'idle', identity, timing, nextRequest, wrote },

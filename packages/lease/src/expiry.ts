@@ -1,4 +1,7 @@
-import type { ExpiryProbePort, Timers } from './ports.ts';
+import type { Outcome } from '@plane3/protocol';
+import { bounded } from './bounded.ts';
+import type { RowRefusal, Timing } from './model.ts';
+import type { ExpiryProbePort, ProbeSeen, Timers } from './ports.ts';
 
 /** A row that is still there this long after its TTL does not expire. The broker's tick is below 1 s. */
 export const EXPIRY_SLACK_MS = 2_000;
@@ -22,15 +25,19 @@ export interface ExpiryPorts {
  */
 export class ExpiryProof {
   readonly #ports: ExpiryPorts;
-  readonly #ttlMs: number;
+  readonly #timing: Pick<Timing, 'ttlMs' | 'callTimeoutMs'>;
   readonly #onVerdict: (v: ExpiryVerdict) => void;
   #cancel: () => void = () => {};
   #stopped = false;
   #verdict: ExpiryVerdict = 'pending';
 
-  constructor(ports: ExpiryPorts, ttlMs: number, onVerdict: (v: ExpiryVerdict) => void) {
+  constructor(
+    ports: ExpiryPorts,
+    timing: Pick<Timing, 'ttlMs' | 'callTimeoutMs'>,
+    onVerdict: (v: ExpiryVerdict) => void,
+  ) {
     this.#ports = ports;
-    this.#ttlMs = ttlMs;
+    this.#timing = timing;
     this.#onVerdict = onVerdict;
   }
 
@@ -40,17 +47,17 @@ export class ExpiryProof {
 
   /** `broken` if the last start's key has outlived its age; else the background proof begins. */
   async start(): Promise<ExpiryVerdict> {
-    const old = await this.#ports.probe.read();
-    const wrote = await this.#ports.probe.write();
+    const old = await this.#read();
+    const wrote = await this.#write();
     if (wrote.kind !== 'done') {
       this.#later(() => this.#again());
       return this.#verdict;
     }
     if (old.kind === 'done' && old.value !== undefined) {
-      const mine = await this.#ports.probe.read();
+      const mine = await this.#read();
       if (mine.kind === 'done' && mine.value !== undefined) {
         const aliveMs = mine.value.storedMs - old.value.storedMs;
-        if (aliveMs > this.#ttlMs + EXPIRY_SLACK_MS) return this.#judge('broken');
+        if (aliveMs > this.#timing.ttlMs + EXPIRY_SLACK_MS) return this.#judge('broken');
       }
     }
     this.#later(() => this.#look(wrote.value));
@@ -63,7 +70,7 @@ export class ExpiryProof {
   }
 
   async #look(revision: number): Promise<void> {
-    const o = await this.#ports.probe.read();
+    const o = await this.#read();
     if (this.#stopped) return;
     if (o.kind === 'done' && o.value === undefined) this.#judge('proved');
     else if (o.kind === 'done' && o.value?.revision === revision) this.#judge('broken');
@@ -72,15 +79,25 @@ export class ExpiryProof {
 
   /** Unanswered, or another start has overwritten the key meanwhile: one round more. */
   async #again(): Promise<void> {
-    const wrote = await this.#ports.probe.write();
+    const wrote = await this.#write();
     if (this.#stopped) return;
     if (wrote.kind === 'done') this.#later(() => this.#look(wrote.value));
     else this.#later(() => this.#again());
   }
 
+  #read(): Promise<Outcome<ProbeSeen | undefined, RowRefusal>> {
+    const { probe, timers } = this.#ports;
+    return bounded(timers, probe.read(), this.#timing.callTimeoutMs);
+  }
+
+  #write(): Promise<Outcome<number, RowRefusal>> {
+    const { probe, timers } = this.#ports;
+    return bounded(timers, probe.write(), this.#timing.callTimeoutMs);
+  }
+
   #later(f: () => Promise<void>): void {
     if (this.#stopped) return;
-    this.#cancel = this.#ports.timers.after(this.#ttlMs + EXPIRY_SLACK_MS, () => {
+    this.#cancel = this.#ports.timers.after(this.#timing.ttlMs + EXPIRY_SLACK_MS, () => {
       f().catch(() => this.#later(f));
     });
   }

@@ -94,7 +94,7 @@ function onNoticed(s: Held, e: Extract<LeaseEvent, { kind: 'noticed' }>): Step {
 }
 
 /** Quiesce first; the question waits for `quiesced`. */
-export function doubt(s: Held, reason: DoubtReason, nowMs: number): Step {
+function doubt(s: Held, reason: DoubtReason, nowMs: number): Step {
   const { identity, timing, nextRequest, wrote } = s;
   const state: Doubting = {
     phase: 'doubting',

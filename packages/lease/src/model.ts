@@ -86,7 +86,7 @@ export interface Timing {
 }
 
 /** The row is mine from `tookRevision` on, and is now at `revision`. */
-export interface Term {
+interface Term {
   readonly tookRevision: number;
   readonly revision: number;
   readonly trustedUntilMs: number;

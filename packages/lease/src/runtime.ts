@@ -15,7 +15,7 @@ import type {
   RowRefusal,
   Timing,
 } from './model.ts';
-import type { LeaseRowPort, RowNotice } from './ports.ts';
+import type { RowNotice } from './ports.ts';
 import { bucketRefusal } from './refusal.ts';
 import type {
   Acquired,
@@ -171,8 +171,8 @@ export class LeaseRuntime {
     if (!this.#armed) this.#ports.host.arm();
     this.#armed = true;
     const proof = new ExpiryProof(
-      { probe: this.#boundedProbe(timing), timers: this.#ports.timers },
-      timing.ttlMs,
+      { probe: this.#ports.row.probe, timers: this.#ports.timers },
+      timing,
       (verdict) => this.#tell({ kind: 'expiry', verdict }),
     );
     this.#proof = proof;
@@ -371,17 +371,6 @@ export class LeaseRuntime {
 
   #now(): number {
     return this.#ports.clock.nowMs();
-  }
-
-  #boundedProbe(t: Timing): LeaseRowPort['probe'] {
-    const {
-      row: { probe },
-      timers,
-    } = this.#ports;
-    return {
-      write: () => bounded(timers, probe.write(), t.callTimeoutMs),
-      read: () => bounded(timers, probe.read(), t.callTimeoutMs),
-    };
   }
 
   #tell(n: LeaseNotice): void {

@@ -1,7 +1,7 @@
 import type { CredentialClaims, Rights } from './model.ts';
 
 /** Whether a subject pattern covers a concrete subject or a narrower pattern, as the broker matches. */
-export function covers(pattern: string, subject: string): boolean {
+function covers(pattern: string, subject: string): boolean {
   const want = pattern.split('.');
   const have = subject.split('.');
   for (let i = 0; i < want.length; i++) {
@@ -13,7 +13,7 @@ export function covers(pattern: string, subject: string): boolean {
 }
 
 /** Whether two patterns have a subject in common. */
-export function overlaps(a: string, b: string): boolean {
+function overlaps(a: string, b: string): boolean {
   const left = a.split('.');
   const right = b.split('.');
   for (let i = 0; ; i++) {

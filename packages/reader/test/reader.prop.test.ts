@@ -119,13 +119,13 @@ class Auditor {
     w.handOver.fault = () => this.#fault();
     w.store.fault = () => this.#fault();
     const publish = w.handOver.publish.bind(w.handOver);
-    w.handOver.publish = (copy, onAnswer) => {
+    w.handOver.publish = (copy, onAnswer, fence) => {
       const id = `${copy.entry.entryId}.${copy.handOver}.${copy.incarnation}`;
       if (!this.firstPublish.has(id)) {
         this.firstPublish.add(id);
         expect(this.verdict(copy.entry), `handed over ${id}`).toEqual({ kind: 'allow' });
       }
-      publish(copy, onAnswer);
+      publish(copy, onAnswer, fence);
     };
     const remove = w.store.remove.bind(w.store);
     w.store.remove = (storeSeq) => {

@@ -48,7 +48,7 @@ export class World {
     const reader = new Reader(
       {
         store,
-        handOver,
+        handOver: handOver.forDaemon(),
         confirmations: handOver.confirmations,
         attachments,
         rights,

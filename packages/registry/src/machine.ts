@@ -81,7 +81,9 @@ export function step(s: State, event: Event): Step {
 /** Something that a task waits for is there. What nobody waits for any more is ignored. */
 function answered(s: State, event: Extract<Event, KeyEvent>, out: Out): void {
   const t = s.tasks.get(event.key);
-  if (t === undefined || t.token !== event.token || s.phase !== 'loaded') return;
+  if (t === undefined || s.phase !== 'loaded') return;
+  if (event.kind === 'catch-up-answered') copied(t, event);
+  if (t.token !== event.token) return;
   t.waiting = undefined;
   switch (event.kind) {
     case 'right-answered':
@@ -244,14 +246,23 @@ function decidedRead(s: State, t: Task, decided: Decided | undefined, out: Out):
     backOff(s, t, 'posts are decided in another incarnation', out);
     return;
   }
-  t.workGeneration = row.generation;
+  const at = ask(s, t, 'catch-up');
+  t.copying = { token: at.token, generation: row.generation };
   out.push({
-    ...ask(s, t, 'catch-up'),
+    ...at,
     kind: 'catch-up',
     row,
     from: row.joinCursor,
     to: Math.max(row.joinCursor, decided.seq),
   });
+}
+
+/** True of the generation, whether or not anybody waits for it now. */
+function copied(t: Task, e: Extract<Event, { kind: 'catch-up-answered' }>): void {
+  if (t.copying?.token !== e.token) return;
+  const { generation } = t.copying;
+  t.copying = undefined;
+  if (e.outcome.kind === 'done') t.caughtUp = { generation, lost: e.outcome.value.lost };
 }
 
 function caughtUp(s: State, t: Task, o: Outcome<{ readonly lost?: SeqRange }>, out: Out): void {
@@ -262,7 +273,6 @@ function caughtUp(s: State, t: Task, o: Outcome<{ readonly lost?: SeqRange }>, o
   const { lost } = o.value;
   if (lost !== undefined)
     out.push({ kind: 'report', report: { event: 'registry.lost', key: t.key, lost } });
-  t.caughtUp = { generation: t.workGeneration, lost };
   t.tries = 0;
   restart(s, t, out);
 }
@@ -277,7 +287,7 @@ function boundaryClosed(
     backOff(s, t, `boundary: ${causeOf(o)}`, out);
     return;
   }
-  t.cleared.add(t.workGeneration);
+  t.cleared.add(t.closing);
   t.disposed += o.value.disposed;
   t.tries = 0;
   restart(s, t, out);

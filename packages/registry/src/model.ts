@@ -116,8 +116,13 @@ export interface Task {
   positions: { readonly frontier: Frontier; readonly storeSeq: number } | undefined;
   /** The write whose answer is awaited; `row` undefined: the removal. */
   write: { readonly row: MembershipRow | undefined; readonly expected: number } | undefined;
-  /** Generation that the catch-up or boundary now awaited is about. */
-  workGeneration: number;
+  /** Generation that the boundary now awaited is about. */
+  closing: number;
+  /**
+   * The catch-up call that is not answered yet, even if nobody waits for it now. There is never a
+   * second one beside it: its late copies would put back what was confirmed meanwhile.
+   */
+  copying: { readonly token: number; readonly generation: number } | undefined;
   caughtUp: { readonly generation: number; readonly lost: SeqRange | undefined } | undefined;
   /** Generations of which nothing is left in the store. */
   readonly cleared: Set<number>;

@@ -35,7 +35,8 @@ export function newTask(key: string, channel: string, member: LifecycleKey): Tas
     right: false,
     positions: undefined,
     write: undefined,
-    workGeneration: 0,
+    closing: 0,
+    copying: undefined,
     caughtUp: undefined,
     cleared: new Set(),
     suspect: false,
@@ -214,6 +215,11 @@ function catchUp(s: State, t: Task, row: MembershipRow, out: Out): void {
     write(s, t, lost === undefined ? active : { ...active, lost }, out);
     return;
   }
+  if (t.copying?.generation === row.generation) {
+    t.waiting = 'catch-up';
+    t.token = t.copying.token;
+    return;
+  }
   if (!enter(s.gates['catch-up'], t.key)) {
     t.waiting = 'turn';
     return;
@@ -246,7 +252,7 @@ function close(s: State, t: Task, row: MembershipRow, out: Out): void {
     t.waiting = 'turn';
     return;
   }
-  t.workGeneration = left.generation;
+  t.closing = left.generation;
   out.push({
     ...ask(s, t, 'close'),
     kind: 'close-boundary',

@@ -25,7 +25,7 @@ export const alice = lifecycle('alice');
 export const bob = lifecycle('bob');
 
 /** Timers that run when the test says so. */
-export class Timers {
+class Timers {
   readonly #due = new Map<object, { readonly ms: number; readonly run: () => void }>();
   after(ms: number, run: () => void): () => void {
     const id = {};

@@ -86,7 +86,7 @@ export class World {
   crash(luck: number): void {
     this.see('crash');
     for (const [i, e] of this.effects.entries()) {
-      if (e.kind === 'catch-up') this.copyRange(e, (luck + i) % 3);
+      if (e.kind === 'catch-up' && !this.#settled.has(e)) this.copyRange(e, (luck + i) % 3);
       if (e.kind !== 'write-row' && e.kind !== 'remove-row') continue;
       if ((luck >> i) % 3 === 0) this.commit(e);
       else if ((luck >> i) % 3 === 1) this.late.push(e);

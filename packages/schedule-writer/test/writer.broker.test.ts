@@ -1,7 +1,13 @@
 import { Publisher } from '@plane3/link';
 import { DECIDE_LIMITS, decide, judge, type ScheduleWriter } from '@plane3/schedule-writer';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { sessionsOf, startSpace, type TestSpace, writerOn } from './support/broker.ts';
+import {
+  sessionsOf,
+  startSpace,
+  type TestSpace,
+  writerGrants,
+  writerOn,
+} from './support/broker.ts';
 import { body, subject, waiting } from './support/facts.ts';
 
 let space: TestSpace;
@@ -139,6 +145,36 @@ describe('what agents may try', () => {
     await ask('t1');
     await expect.poll(() => firesOf('t1'), { timeout: 10_000 }).toHaveLength(1);
   });
+});
+
+describe('rights', () => {
+  it('needs nothing beside its grants: the broker refuses none of what it does', async () => {
+    await space.makeStreams();
+    const w = start();
+    await space.setStatus('t1', waiting(Date.now() + 300));
+    await ask('t1');
+    await expect.poll(() => firesOf('t1'), { timeout: 10_000 }).toHaveLength(1);
+    await space.setStatus('t1', { ...waiting(0), state: 'expired' });
+    await ask('t1');
+    await expect.poll(() => w.status().counts.settled, { timeout: 10_000 }).toBe(1);
+    expect(space.nats.violations()).toEqual([]);
+  });
+
+  it.each(['$JS.API.STREAM.INFO.EPT_main', '$JS.API.CONSUMER.MSG.NEXT', '.armed'])(
+    'without the right on %s it is unavailable and says which right',
+    async (missing) => {
+      await space.stop();
+      const all = writerGrants(space.names);
+      space = await startSpace({ ...all, space: all.space.filter((g) => !g.includes(missing)) });
+      await space.makeStreams();
+      await space.setStatus('t1', waiting(Date.now() + 60_000));
+      await ask('t1');
+      const w = start();
+      await expect.poll(() => w.status().state, { timeout: 10_000 }).toBe('unavailable');
+      expect(w.status().why).toContain('permission-denied');
+      expect(w.status().why).toContain(missing);
+    },
+  );
 });
 
 describe('faults', () => {

@@ -21,7 +21,7 @@ export interface RowCase {
 
 export const CONTRACT_TTL_MS = 2_000;
 
-export const sampleRow = (incarnation: string, attemptMs = 1): StoredRow => ({
+const sampleRow = (incarnation: string, attemptMs = 1): StoredRow => ({
   holder: 'local.delivery',
   incarnation,
   since: 1,

@@ -5,9 +5,9 @@ import type { ConnectionListing, ListedConnection, ListingPage, ListingRefusal }
 import { listingSubject } from '../rights.ts';
 
 /** How long answers are gathered: each broker of a cluster sends one. */
-export const GATHER_MS = 500;
+const GATHER_MS = 500;
 /** No broker at all within this. */
-export const FIRST_ANSWER_MS = 2_000;
+const FIRST_ANSWER_MS = 2_000;
 
 export interface NatsConnectionListingOptions {
   /** A connection under the observer's credential. */

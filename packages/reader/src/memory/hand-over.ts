@@ -56,8 +56,32 @@ export class MemoryHandOver implements HandOver {
 
   async close(): Promise<void> {}
 
-  publish(c: CopyToHandOver, onAnswer: (answer: HandOverAnswer) => void): void {
-    const expected = this.#expected;
+  /** The same stream as another daemon reaches it: with a fence of its own. */
+  forDaemon(): HandOver {
+    let fence = 0;
+    return {
+      useFence: (fenceSeq) => {
+        fence = fenceSeq;
+      },
+      open: () => this.open(),
+      close: () => this.close(),
+      publish: (c, onAnswer) => this.publish(c, onAnswer, fence),
+      storedNs: (copySeq) => this.storedNs(copySeq),
+      readCopy: (copySeq) => this.readCopy(copySeq),
+      removeCopy: (copySeq) => this.removeCopy(copySeq),
+      purge: (member, belowSeq) => this.purge(member, belowSeq),
+      isEmpty: (member) => this.isEmpty(member),
+      floorOf: (member) => this.floorOf(member),
+      ensureDurable: (member) => this.ensureDurable(member),
+      incarnation: () => this.incarnation(),
+    };
+  }
+
+  publish(
+    c: CopyToHandOver,
+    onAnswer: (answer: HandOverAnswer) => void,
+    expected = this.#expected,
+  ): void {
     queueMicrotask(() => {
       const fault = this.fault('publish');
       if (fault === 'before') {

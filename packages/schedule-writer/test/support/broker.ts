@@ -10,17 +10,52 @@ import {
 import { ScheduleWriter, type ScheduleWriterSettings } from '@plane3/schedule-writer';
 import { type NatsSessionOptions, natsSessions } from '@plane3/schedule-writer/nats';
 import { type NatsProc, startNats } from '@plane3/testkit';
+import { type TestUser, testUser } from './user.ts';
 
 const DAY_NS = 86_400_000_000_000;
 
 /** Two accounts as in a space: agents in one, the vault in the other. */
-const CONFIG = `
+const config = (users: Record<User, TestUser>, grants: Grants): string => `
 accounts {
-  S { jetstream: enabled, users: [ { user: s, password: s } ] }
-  V { jetstream: enabled, users: [ { user: v, password: v } ] }
+  S { jetstream: enabled, users: [
+    { nkey: ${users.s.nkey} }
+    { nkey: ${users.ts.nkey}, permissions: ${permissions(grants.space)} }
+  ] }
+  V { jetstream: enabled, users: [
+    { nkey: ${users.v.nkey} }
+    { nkey: ${users.tv.nkey}, permissions: ${permissions(grants.vault)} }
+  ] }
 }
-no_auth_user: s
 `;
+
+/** What may be published; inboxes may be subscribed to. */
+const permissions = (publish: readonly string[]): string =>
+  `{ publish: ${JSON.stringify(publish)}, subscribe: ["_INBOX_*.>"] }`;
+
+export interface Grants {
+  readonly space: readonly string[];
+  readonly vault: readonly string[];
+}
+
+/** All that the writer needs of a broker (wire contract section 8): what it does without fails. */
+export function writerGrants(names: SpaceNames): Grants {
+  const { timerRequests, timers } = names.streams;
+  const durable = `${timerRequests}.${names.durables.timers}`;
+  const ept = `${names.prefix}.ept.*.*.*.*`;
+  return {
+    space: [
+      `$JS.API.STREAM.INFO.${timerRequests}`,
+      `$JS.API.STREAM.INFO.${timers}`,
+      `$JS.API.STREAM.MSG.GET.${timers}`,
+      `$JS.API.STREAM.PURGE.${timers}`,
+      `$JS.API.CONSUMER.CREATE.${durable}.${ept}.schedule`,
+      `$JS.API.CONSUMER.MSG.NEXT.${durable}`,
+      `$JS.ACK.${durable}.>`,
+      `${ept}.armed`,
+    ],
+    vault: [`$JS.API.STREAM.MSG.GET.${bucketStream(names.buckets.records)}`],
+  };
+}
 
 export interface TestSpace {
   readonly nats: NatsProc;
@@ -28,7 +63,7 @@ export interface TestSpace {
   /** An agent's connection, and the record writer's. */
   readonly agent: Link;
   readonly vault: Link;
-  open(account: 's' | 'v', name?: string): Promise<Link>;
+  open(user: User, name?: string): Promise<Link>;
   api(account: 's' | 'v', operation: string, payload?: object): Promise<Record<string, unknown>>;
   makeStreams(o?: { readonly timers?: object }): Promise<void>;
   setStatus(timerId: string, s: CheckpointStatus | 'unreadable', endpoint?: string): Promise<void>;
@@ -44,14 +79,20 @@ export interface StoredFire {
   readonly headers: string;
 }
 
-export async function startSpace(space = 'main'): Promise<TestSpace> {
-  const nats = await startNats({ config: CONFIG });
-  const names = spaceNames(space);
-  const open = (account: 's' | 'v', name = 'test'): Promise<Link> =>
+/** All may: `s` in the space, `v` in the vault. The writer: `ts` and `tv`. */
+type User = 's' | 'v' | 'ts' | 'tv';
+
+/** `grants`: of the writer; default all that it needs, and nothing else. */
+export async function startSpace(grants?: Grants): Promise<TestSpace> {
+  const names = spaceNames('main');
+  const users = { s: testUser('s'), v: testUser('v'), ts: testUser('ts'), tv: testUser('tv') };
+  const nats = await startNats({ config: config(users, grants ?? writerGrants(names)) });
+  const open = (user: User, name = 'test'): Promise<Link> =>
     openLink({
       name,
-      servers: [nats.url.replace('nats://', `nats://${account}:${account}@`)],
+      servers: [nats.url],
       transport: { kind: 'plain' },
+      credentials: () => users[user].creds,
     });
   const agent = await open('s', 'agent');
   const vault = await open('v', 'records');
@@ -127,8 +168,8 @@ export async function startSpace(space = 'main'): Promise<TestSpace> {
 export const sessionsOf = (s: TestSpace, o: Partial<NatsSessionOptions> = {}) =>
   natsSessions({
     names: s.names,
-    openSpace: () => s.open('s', 'timers space'),
-    openVault: () => s.open('v', 'timers vault'),
+    openSpace: () => s.open('ts', 'timers space'),
+    openVault: () => s.open('tv', 'timers vault'),
     ackWaitMs: 1_000,
     ...o,
   });
