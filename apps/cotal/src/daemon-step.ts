@@ -83,7 +83,7 @@ async function startOrFind(mesh: MeshContext): Promise<Serving> {
   if (found.kind === 'running') return awaitServing(mesh, found.pid, undefined, false);
   const logAt = sizeOf(mesh.paths.deliveryLog);
   const args = ['deliver', '--space', mesh.space, '--root', mesh.root];
-  const child = spawnSelf(args, { stderrFile: `${mesh.paths.deliveryLog}.stderr` });
+  const child = spawnSelf(args, { stderrFile: mesh.paths.deliveryLog });
   return awaitServing(mesh, child.pid ?? -1, { child, logAt }, true);
 }
 
@@ -146,6 +146,6 @@ function exitReason(mesh: MeshContext, exitCode: number, logAt: number): Plane3E
   }
   return new Plane3Error('not-serving', {
     detail: `the daemon ended with exit code ${exitCode} and left no reason`,
-    help: `look at ${file} and ${file}.stderr`,
+    help: `look at ${file}`,
   });
 }

@@ -143,7 +143,7 @@ export async function ensureManager(
   const known = await running();
   if (known !== undefined) return { pid: known, started: false };
   const args = ['manager', '--space', mesh.space, '--root', mesh.root];
-  const child = spawnSelf(args, { stderrFile: `${mesh.paths.managerLog}.stderr` });
+  const child = spawnSelf(args, { stderrFile: mesh.paths.managerLog });
   const untilMs = performance.now() + MANAGER_TIMEOUT_MS;
   while (performance.now() < untilMs) {
     const pid = await running();
@@ -153,7 +153,7 @@ export async function ensureManager(
   }
   throw new Plane3Error('not-serving', {
     detail: 'the manager ended before it was ready',
-    help: `look at ${mesh.paths.managerLog}.stderr`,
+    help: `look at ${mesh.paths.managerLog}`,
   });
 }
 

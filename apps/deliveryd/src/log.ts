@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { fstatSync, mkdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { type DestinationStream, type Logger, pino } from 'pino';
 import pretty from 'pino-pretty';
@@ -28,21 +28,33 @@ export function createLogger(o: {
   );
 }
 
-/** To standard error, and appended to `file`, so that the reason of an end outlives the terminal. */
+/**
+ * To standard error, and appended to `file`, so that the reason of an end outlives the terminal.
+ * Where standard error is that very file already (a detached start) each line is written once.
+ */
 export function createFileLogger(o: {
   readonly space: string;
   readonly level: string;
   readonly file: string;
 }): Logger {
   mkdirSync(path.dirname(o.file), { recursive: true });
-  const streams = pino.multistream([
-    {
-      level: 'trace',
-      stream: pino.destination({ dest: o.file, append: true, sync: true, mode: 0o640 }),
-    },
-    { level: 'trace', stream: terminal() },
-  ]);
-  return createLogger({ space: o.space, level: o.level, destination: streams });
+  const toFile = pino.destination({ dest: o.file, append: true, sync: true, mode: 0o640 });
+  const destination = isStandardError(o.file)
+    ? toFile
+    : pino.multistream([
+        { level: 'trace', stream: toFile },
+        { level: 'trace', stream: terminal() },
+      ]);
+  return createLogger({ space: o.space, level: o.level, destination });
+}
+
+function isStandardError(file: string): boolean {
+  try {
+    const [a, b] = [fstatSync(2), statSync(file)];
+    return a.ino === b.ino && a.dev === b.dev;
+  } catch {
+    return false;
+  }
 }
 
 /** JSON lines, or something for people where a person reads it. */

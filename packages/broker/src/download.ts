@@ -10,10 +10,10 @@ import { ARCHIVE_KIND, BROKER_FILE, type Env, NPM_PLATFORM, RELEASE_PLATFORM } f
 
 const run = promisify(execFile);
 
-export const DOWNLOAD_TIMEOUT_MS = 120_000;
+const DOWNLOAD_TIMEOUT_MS = 120_000;
 /** Archives are 7 MB; more than this is not one. */
-export const DOWNLOAD_BYTES_MAX = 64 << 20;
-export const RELEASE_BASE = 'https://github.com/nats-io/nats-server/releases/download';
+const DOWNLOAD_BYTES_MAX = 64 << 20;
+const RELEASE_BASE = 'https://github.com/nats-io/nats-server/releases/download';
 
 /** The bytes are not the pinned ones. Fatal: no other source is tried after this. */
 export class ChecksumError extends Error {

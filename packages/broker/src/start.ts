@@ -12,10 +12,10 @@ import { type BrokerRecord, findBroker, unprovable } from './record.ts';
 import { type StopOptions, type Stopped, stopProcess } from './stop.ts';
 
 /** A store of many gigabytes is read before the broker listens. */
-export const READY_TIMEOUT_MS = 30_000;
-export const LOG_LINES_KEPT = 20;
+const READY_TIMEOUT_MS = 30_000;
+const LOG_LINES_KEPT = 20;
 /** The broker rotates its log there. */
-export const LOG_BYTES_MAX = 16 << 20;
+const LOG_BYTES_MAX = 16 << 20;
 const LOG_TAIL_BYTES = 16 << 10;
 
 export type BrokerOutput =

@@ -5,7 +5,7 @@ import { type IdentityClaim, stillRunning } from './identity.ts';
 /** A broker closes its stores and connections in this time, or is killed. */
 export const STOP_GRACE_MS = 5_000;
 /** After SIGKILL a process is gone within this, unless the kernel holds it. */
-export const KILL_WAIT_MS = 5_000;
+const KILL_WAIT_MS = 5_000;
 const LOOK_EVERY_MS = 10;
 
 export interface StopOptions {

@@ -6,7 +6,7 @@ const run = promisify(execFile);
 /** The oldest broker with message schedules and per-message TTL that take effect. */
 export const BROKER_VERSION_MIN = '2.12.0';
 /** A binary that does not answer `--version` within this is not a broker. */
-export const VERSION_TIMEOUT_MS = 5_000;
+const VERSION_TIMEOUT_MS = 5_000;
 
 const VERSION = /v?(\d+)\.(\d+)\.(\d+)(-[\w.]+)?/;
 

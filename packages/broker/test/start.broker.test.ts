@@ -45,6 +45,8 @@ const options = (o: Partial<StartOptions> = {}): StartOptions => ({
 async function start(o: Partial<StartOptions> = {}): Promise<RunningBroker> {
   const b = await startBroker(options(o));
   started.push(b);
+  // The next run ends it by this, should this one die.
+  writeFileSync(at('pid'), String(b.record.pid));
   return b;
 }
 
@@ -139,10 +141,10 @@ describe('starting', () => {
   });
 
   it('one that never gets ready is ended again', async () => {
-    const bin = script(temp.dir, `echo $$ > ${at('pid')}; exec sleep 60`, 'hangs');
+    const bin = script(temp.dir, `echo $$ > ${at('hung')}; exec sleep 60`, 'hangs');
     const e = await startBroker(options({ bin, readyTimeoutMs: 300 })).catch((x: unknown) => x);
     expect(e).toMatchObject({ code: 'timed-out' });
-    expect(isAlive(Number(readFileSync(at('pid'), 'utf8')))).toBe(false);
+    expect(isAlive(Number(readFileSync(at('hung'), 'utf8')))).toBe(false);
     expect(await findBroker(at('broker.pid'))).toEqual({ kind: 'absent' });
   });
 });

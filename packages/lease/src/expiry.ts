@@ -3,11 +3,12 @@ import { bounded } from './bounded.ts';
 import type { RowRefusal, Timing } from './model.ts';
 import type { ExpiryProbePort, ProbeSeen, Timers } from './ports.ts';
 
-/** A row that is still there this long after its TTL does not expire. The broker's tick is below 1 s. */
+/** A row still there this long after its TTL does not expire; the broker's tick is below 1 s. */
 export const EXPIRY_SLACK_MS = 2_000;
 
 /**
- * `pending`: not judged yet. `proved`: a key of this bucket ended at its age. `broken`: one did not.
+ * `pending`: not judged yet. `proved`: a key of this bucket ended at its age. `broken`: one did
+ * not.
  */
 export type ExpiryVerdict = 'pending' | 'proved' | 'broken';
 

@@ -8,7 +8,7 @@ import type { Outcome } from '@plane3/protocol';
  *
  * The mark is written by compare-and-set over what was read, and used only after one renewal that
  * began later was confirmed (the runtime does that, once for all streams): a holder that lost the
- * lease before its mark cannot use it, and one that loses it after has been fenced by its successor.
+ * lease before its mark cannot use it, and one that loses it later is fenced by its successor.
  *
  * A mark with a higher lease revision than mine is a successor's, and I am stale; or the bucket's
  * numbering began anew (recreated, restored, cut back by a power loss). A renewal tells the two
@@ -30,7 +30,7 @@ export interface FenceSeen {
 
 export type FenceRefusal = 'conflict' | 'permission-denied' | 'missing' | 'rejected';
 
-/** Reads and writes of one establishing. Each conflict is another holder's mark: more is no race. */
+/** Rounds of one establishing. Each conflict is another holder's mark: more is no race. */
 export const FENCE_ATTEMPTS_MAX = 16;
 
 export interface FenceState {

@@ -22,7 +22,7 @@ import type { LeaseRow, Outcome } from '@plane3/protocol';
  * (fence.ts) does; the window only makes refused writes rare.
  */
 
-/** What is stored under `lease.<shard>` (wire contract section 7), plus the anchor of its window. */
+/** Stored under `lease.<shard>` (wire contract section 7), plus the anchor of its window. */
 export interface StoredRow extends LeaseRow {
   /** Start of the attempt that wrote this row, on the writer's own monotonic clock, ms. */
   readonly attemptMs: number;
@@ -237,7 +237,7 @@ export type Decision =
     }
   | { readonly kind: 'remove-row'; readonly request: number; readonly revision: number }
   | { readonly kind: 'judge-host'; readonly request: number; readonly host: HostFacts }
-  /** Stop consuming, writing and answering, now; answer with `quiesced`. Precedes every question. */
+  /** Stop consuming, writing and answering, now; then `quiesced`. Precedes every question. */
   | { readonly kind: 'quiesce'; readonly reason: DoubtReason }
   | { readonly kind: 'held'; readonly revision: number; readonly how: How }
   /** After a doubt: mine again, not ready; fence, start and become ready anew. */

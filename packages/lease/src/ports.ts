@@ -70,9 +70,10 @@ export interface ProbeSeen {
 
 /**
  * The fence subject of one stream (wire contract section 4, design: a stale holder's writes fail).
- * Reads are the leader's, the write is one compare-and-set on the fence subject's last sequence. The
- * mark outlives the stream's age where the broker can do that; a lost mark refuses every write that
- * names it, which is safe and asks for a new one. The sequence that it answers is what every write of the holder names.
+ * Reads are the leader's, the write is one compare-and-set on the fence subject's last sequence.
+ * Its answer is the sequence that every write of the holder names. The mark outlives the stream's
+ * age where the broker can do that; a lost mark refuses every write that names it, which is safe
+ * and asks for a new one.
  */
 export interface FencePort {
   read(): Promise<Outcome<FenceSeen | undefined, FenceRefusal>>;

@@ -122,7 +122,7 @@ export class LeaseRuntime {
     this.#feed({ kind: 'fence-refused', nowMs: this.#now() });
   }
 
-  /** Gives the row back if it is mine; from any moment, bounded, idempotent. Stop everything first. */
+  /** Gives the row back if it is mine; at any moment, bounded, idempotent. Stop all else first. */
   release(): Promise<{ rowLeft: boolean }> {
     this.#closing = true;
     this.#releasing ??= this.#release();

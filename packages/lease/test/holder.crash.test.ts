@@ -26,7 +26,7 @@ async function holder(space: string, incarnation: string, url = nats.url): Promi
   return p;
 }
 
-test('S167: a holder stopped past its TTL with writes in its socket stores nothing after the new fence', async () => {
+test('S167: a holder stopped past its TTL stores nothing of its sockets after the new fence', async () => {
   const rig = await BrokerRig.make(nats.url, 'stopped', TTL_MS);
   const relay = await startRelay(nats.url);
   const old = await holder('stopped', 'old', relay.url);

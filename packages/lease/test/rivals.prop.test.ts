@@ -34,20 +34,20 @@ const HARD = [
   'released',
 ];
 
-test('of two rivals at most one is trusted, nobody removes another’s row, and one serves in the end', () => {
+test('two rivals: at most one is trusted, no row is stolen, and one serves in the end', () => {
   const tally = runs({ rivals: 2, clockJumps: false });
   for (const what of HARD) expect(tally[what] ?? 0, what).toBeGreaterThan(0);
   expect(tally['two-trusted']).toBeUndefined();
 });
 
-test('of three rivals at most one is trusted, nobody removes another’s row, and one serves in the end', () => {
+test('three rivals: at most one is trusted, no row is stolen, and one serves in the end', () => {
   const tally = runs({ rivals: 3, clockJumps: false });
   for (const what of [...HARD, 'refused-held-and-not-answering'])
     expect(tally[what] ?? 0, what).toBeGreaterThan(0);
   expect(tally['two-trusted']).toBeUndefined();
 });
 
-test('with a leaping broker clock two may believe it, but no stale write is stored after a newer term’s', () => {
+test('a leaping broker clock: no stale write is stored after one of a newer term', () => {
   const tally = runs({ rivals: 3, clockJumps: true });
   for (const what of [
     'clock-jumped',

@@ -3,22 +3,22 @@ import {
   type FenceEvent,
   type FenceMark,
   type FenceRefusal,
-  type FenceSeen,
-  type FenceStep,
-  initial,
   isTrusted,
   type LeaseEvent,
   type LeaseState,
   nextWakeMs,
   type RowRefusal,
-  type RowSeen,
   type StoredRow,
   startFence,
   step,
   stepFence,
   timingOf,
 } from '@plane3/lease';
-import { done, type Outcome, refused, unknown } from '@plane3/protocol';
+import { done, type Outcome, unknown } from '@plane3/protocol';
+import { Agenda } from './sim-agenda.ts';
+import { SimBroker } from './sim-broker.ts';
+import { Chance } from './sim-chance.ts';
+import { newProc, type Proc } from './sim-proc.ts';
 
 /**
  * Rivals for one lease on a simulated broker: the real machines, with requests and answers that get
@@ -38,50 +38,33 @@ const TTL_MS = 2_000;
 
 export type Tally = Record<string, number>;
 
-interface Proc {
-  readonly name: string;
-  readonly incarnation: string;
-  readonly host: string;
-  readonly pid: number;
-  readonly offsetMs: number;
-  state: LeaseState;
-  dead: boolean;
-  ended: boolean;
-  stalledUntilMs: number;
-  cutUntilMs: number;
-  fenceSeq: number | undefined;
-  fencing: { run: number; step: FenceStep | undefined; waiting: 'prove' | 'last' | undefined };
-  fencingSinceMs: number;
-  term: number;
-}
-
-interface Scheduled {
-  readonly atMs: number;
-  readonly order: number;
-  readonly f: () => void;
-}
-
 export class Simulation {
   readonly violations: string[] = [];
   readonly tally: Tally = {};
   readonly #all = new Map<number, Proc>();
   readonly #slots = new Map<number, Proc>();
-  readonly stored: { incarnation: string; term: number; atMs: number }[] = [];
   readonly #o: SimOptions;
-  readonly #queue: Scheduled[] = [];
-  #random: () => number;
+  readonly #agenda = new Agenda();
+  readonly #chances: Chance;
   #nowMs = 0;
-  #order = 0;
   #spawned = 0;
   #faulty = true;
-  #revision = 0;
-  #row: { row: StoredRow | undefined; revision: number; endsAtMs: number } | undefined;
-  #fence: FenceSeen | undefined;
-  #streamSeq = 0;
+  readonly #broker = new SimBroker(
+    {
+      nowMs: () => this.#nowMs,
+      lateMs: () => (this.#chance(0.1) ? this.#between(0, 4_000) : 0),
+      taken: (owner, by) => this.#taken(owner, by),
+      removed: (owner, by) => {
+        if (owner !== by) this.#wrong(`${by} removed the row of ${owner}`);
+      },
+      changed: (row, revision) => this.#notify(row, revision),
+    },
+    TTL_MS,
+  );
 
   constructor(o: SimOptions) {
     this.#o = o;
-    this.#random = mulberry32(o.seed);
+    this.#chances = new Chance(o.seed);
     for (let i = 0; i < o.rivals; i++) this.#at(this.#between(0, 500), () => this.#spawn(i));
     this.#at(100, () => this.#mischief());
     this.#at(50, () => this.#work());
@@ -92,7 +75,9 @@ export class Simulation {
     this.#at(this.#o.faultyMs, () => {
       this.#faulty = false;
     });
-    for (let next = this.#pop(); next !== undefined && next.atMs <= endMs; next = this.#pop()) {
+    for (;;) {
+      const next = this.#agenda.next();
+      if (next === undefined || next.atMs > endMs) return;
       this.#nowMs = next.atMs;
       next.f();
       this.#audit();
@@ -113,25 +98,15 @@ export class Simulation {
   // Time and chance.
 
   #at(ms: number, f: () => void): void {
-    this.#queue.push({ atMs: this.#nowMs + ms, order: this.#order++, f });
-  }
-
-  #pop(): Scheduled | undefined {
-    let best = -1;
-    for (let i = 0; i < this.#queue.length; i++) {
-      const a = this.#queue[i] as Scheduled;
-      const b = this.#queue[best];
-      if (b === undefined || a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order)) best = i;
-    }
-    return best < 0 ? undefined : this.#queue.splice(best, 1)[0];
+    this.#agenda.add(this.#nowMs + ms, f);
   }
 
   #between(min: number, max: number): number {
-    return min + this.#random() * (max - min);
+    return this.#chances.between(min, max);
   }
 
   #chance(p: number): boolean {
-    return this.#faulty && this.#random() < p;
+    return this.#faulty && this.#chances.next() < p;
   }
 
   #count(what: string): void {
@@ -146,30 +121,7 @@ export class Simulation {
 
   #spawn(slot: number): void {
     const n = ++this.#spawned;
-    const p: Proc = {
-      name: `p${slot}`,
-      incarnation: `i${n}`,
-      host: slot < 2 ? 'h0' : `h${slot}`,
-      pid: n,
-      offsetMs: this.#between(-1e6, 1e6),
-      state: initial(
-        {
-          holder: 'local.delivery',
-          incarnation: `i${n}`,
-          since: 0,
-          host: { boot: slot < 2 ? 'h0' : `h${slot}`, pid: n, start: String(n) },
-        },
-        timingOf(TTL_MS),
-      ),
-      dead: false,
-      ended: false,
-      stalledUntilMs: 0,
-      cutUntilMs: 0,
-      fenceSeq: undefined,
-      fencing: { run: 0, step: undefined, waiting: undefined },
-      fencingSinceMs: 0,
-      term: 0,
-    };
+    const p = newProc(slot, n, this.#between(-1e6, 1e6), timingOf(TTL_MS));
     this.#slots.set(slot, p);
     this.#all.set(p.pid, p);
     this.#feed(p, { kind: 'acquire', waitMs: this.#between(0, 6_000) });
@@ -184,7 +136,7 @@ export class Simulation {
   }
 
   #mischief(): void {
-    const p = this.#procs[Math.floor(this.#random() * this.#slots.size)];
+    const p = this.#procs[Math.floor(this.#chances.next() * this.#slots.size)];
     if (p !== undefined && !p.ended) {
       if (this.#chance(0.06)) {
         this.#count('killed');
@@ -202,10 +154,8 @@ export class Simulation {
         this.#feed(p, { kind: 'release' });
       }
     }
-    if (this.#o.clockJumps && this.#row !== undefined && this.#chance(0.05)) {
+    if (this.#o.clockJumps && this.#chance(0.05) && this.#broker.expire())
       this.#count('clock-jumped');
-      this.#row = { ...this.#row, endsAtMs: this.#nowMs };
-    }
     this.#at(this.#between(50, 250), () => this.#mischief());
   }
 
@@ -217,11 +167,7 @@ export class Simulation {
         continue;
       const { incarnation, term } = p;
       this.#at(this.#delay(), () => {
-        if (this.#fence?.seq !== seq) this.#count('fenced-off');
-        else {
-          this.#streamSeq++;
-          this.stored.push({ incarnation, term, atMs: this.#nowMs });
-        }
+        if (!this.#broker.store(seq, { incarnation, term })) this.#count('fenced-off');
       });
     }
     this.#at(40, () => this.#work());
@@ -267,13 +213,13 @@ export class Simulation {
   #act(p: Proc, d: Decision): void {
     switch (d.kind) {
       case 'read-row':
-        this.#call(p, () => done(this.#seen()), 'read', d.request);
+        this.#call(p, () => done(this.#broker.read()), 'read', d.request);
         break;
       case 'write-row':
-        this.#call(p, () => this.#write(d.row, d.expectedRevision), 'written', d.request);
+        this.#call(p, () => this.#broker.write(d.row, d.expectedRevision), 'written', d.request);
         break;
       case 'remove-row':
-        this.#call(p, () => this.#remove(p, d.revision), 'written', d.request);
+        this.#call(p, () => this.#broker.remove(p.incarnation, d.revision), 'written', d.request);
         break;
       case 'judge-host': {
         const other = this.#all.get(d.host.pid);
@@ -331,13 +277,13 @@ export class Simulation {
     if (d.kind === 'read')
       this.#fenceCall(
         p,
-        () => done(this.#fence),
+        () => done(this.#broker.fence),
         (answer) => go({ kind: 'read', answer }),
       );
     else if (d.kind === 'write')
       this.#fenceCall(
         p,
-        () => this.#writeFence(d.mark, d.expectedSeq),
+        () => this.#broker.writeFence(d.mark, d.expectedSeq),
         (answer) => go({ kind: 'written', answer }),
       );
     else if (d.kind === 'refused') {
@@ -385,12 +331,6 @@ export class Simulation {
     this.#at(p.state.timing.callTimeoutMs, () => once(unknown('timeout')));
   }
 
-  #writeFence(mark: FenceMark, expectedSeq: number): Outcome<number, FenceRefusal> {
-    if ((this.#fence?.seq ?? 0) !== expectedSeq) return refused('conflict');
-    this.#fence = { seq: ++this.#streamSeq, mark };
-    return done(this.#streamSeq);
-  }
-
   // The network and the broker.
 
   #delay(): number {
@@ -420,53 +360,21 @@ export class Simulation {
     this.#at(p.state.timing.callTimeoutMs, () => arrive(unknown('timeout')));
   }
 
-  #live(): { row: StoredRow | undefined; revision: number } | undefined {
-    if (this.#row !== undefined && this.#row.endsAtMs <= this.#nowMs) this.#row = undefined;
-    return this.#row;
+  #taken(owner: string, by: string): void {
+    this.#count('took-over');
+    const o = [...this.#all.values()].find((x) => x.incarnation === owner);
+    if (o !== undefined && this.#trusted(o) && !this.#o.clockJumps)
+      this.#wrong(`${by} took the row of trusted ${owner}`);
   }
 
-  #seen(): RowSeen | undefined {
-    const s = this.#live();
-    return s?.row === undefined ? undefined : { row: s.row, revision: s.revision, ageMs: 0 };
-  }
-
-  #write(row: StoredRow, expected: number): Outcome<number, RowRefusal> {
-    const s = this.#live();
-    const there = s?.row === undefined ? 0 : s.revision;
-    if (there !== expected) return refused('conflict');
-    const owner = s?.row?.incarnation;
-    if (owner !== undefined && owner !== row.incarnation) {
-      this.#count('took-over');
-      const o = [...this.#all.values()].find((x) => x.incarnation === owner);
-      if (o !== undefined && this.#trusted(o) && !this.#o.clockJumps)
-        this.#wrong(`${row.incarnation} took the row of trusted ${owner}`);
-    }
-    return done(this.#put(row));
-  }
-
-  #remove(p: Proc, revision: number): Outcome<number, RowRefusal> {
-    const s = this.#live();
-    if (s === undefined || s.revision !== revision) return refused('conflict');
-    if (s.row?.incarnation !== p.incarnation)
-      this.#wrong(`${p.incarnation} removed the row of ${s.row?.incarnation}`);
-    return done(this.#put(undefined));
-  }
-
-  #put(row: StoredRow | undefined): number {
-    const revision = ++this.#revision;
-    const late = this.#chance(0.1) ? this.#between(0, 4_000) : 0;
-    this.#row = { row, revision, endsAtMs: this.#nowMs + TTL_MS + late };
+  /** The watch of each process, which may miss a change. */
+  #notify(row: StoredRow | undefined, revision: number): void {
+    const removed = row === undefined;
     for (const p of this.#procs)
       if (!p.ended && !this.#chance(0.2))
         this.#at(this.#delay(), () =>
-          this.#deliver(p, {
-            kind: 'noticed',
-            revision,
-            incarnation: row?.incarnation,
-            removed: row === undefined,
-          }),
+          this.#deliver(p, { kind: 'noticed', revision, incarnation: row?.incarnation, removed }),
         );
-    return revision;
   }
 
   #audit(): void {
@@ -476,7 +384,7 @@ export class Simulation {
       if (!this.#o.clockJumps)
         this.#wrong(`trusted at once: ${trusted.map((p) => p.incarnation).join(', ')}`);
     }
-    const [a, b] = this.stored.slice(-2);
+    const [a, b] = this.#broker.stored.slice(-2);
     if (a !== undefined && b !== undefined && b.term < a.term)
       this.#wrong(`${b.incarnation} of term ${b.term} stored after ${a.incarnation} of ${a.term}`);
   }
@@ -484,14 +392,3 @@ export class Simulation {
 
 type Omitted<E> = E extends unknown ? Omit<E, 'nowMs'> : never;
 type Stampless = Omitted<LeaseEvent>;
-
-function mulberry32(seed: number): () => number {
-  let a = seed >>> 0;
-  return () => {
-    a = (a + 0x6d2b79f5) >>> 0;
-    let t = a;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}

@@ -1,6 +1,6 @@
 import type { CredentialClaims, Rights } from './model.ts';
 
-/** Whether a subject pattern covers a concrete subject or a narrower pattern, as the broker matches. */
+/** Whether a pattern covers a concrete subject or a narrower pattern, as the broker matches. */
 function covers(pattern: string, subject: string): boolean {
   const want = pattern.split('.');
   const have = subject.split('.');
@@ -29,7 +29,7 @@ export const allows = (r: Rights, subject: string): boolean =>
   (r.allow.length === 0 || r.allow.some((p) => covers(p, subject))) &&
   !r.deny.some((p) => overlaps(p, subject));
 
-/** `$SYS.REQ.ACCOUNT.<account>.CONNZ`: what the listing of one account's connections is asked on. */
+/** What the listing of one account's connections is asked on (wire contract section 7). */
 export const listingSubject = (account: string): string => `$SYS.REQ.ACCOUNT.${account}.CONNZ`;
 /** What a kick is asked on; the broker's id is the fourth token. */
 export const KICK_SUBJECT = '$SYS.REQ.SERVER.*.KICK';

@@ -62,7 +62,7 @@ test('an admitted observer lists the connections of its own account, and of it a
   expect(page.value[0]).toMatchObject({ total: 1, offset: 0 });
 });
 
-test('S155: a credential without the right is refused by name within 2 s, not by silence', async () => {
+test('S155: a credential without the right is refused by name, not by silence', async () => {
   const bytes = await creds(system, { publish: ['elsewhere'] });
   const from = performance.now();
   const page = await (await listing(bytes, own.key)).page(0, 100);
@@ -74,7 +74,7 @@ test('S155: a credential without the right is refused by name within 2 s, not by
   expect(performance.now() - from).toBeLessThan(2_000);
 });
 
-test('an observer of another account cannot list ours: the broker refuses what the check refused', async () => {
+test('the broker refuses a foreign observer too, which the check refused', async () => {
   const bytes = await observerCreds(system, other.key);
   const secrets = new MemorySecrets({ 'membership-observer': bytes });
   const verdict = await checkObserver({ secrets, daemonAccount: own.key, nowMs: Date.now() });
@@ -84,7 +84,7 @@ test('an observer of another account cannot list ours: the broker refuses what t
   });
 });
 
-test('a page behind the end says how many there are, so that a sweep knows when it is complete', async () => {
+test('a page behind the end says how many there are', async () => {
   const page = await (await listing(await observerCreds(system, other.key), other.key)).page(
     50,
     10,

@@ -37,7 +37,9 @@ const artifactPart = z.looseObject({
   size: z.number().int().nonnegative(),
 });
 /** A kind of somebody's own bears a reverse-DNS name: at least one dot. */
-const foreignPart = z.looseObject({ kind: z.string().regex(/^[a-z0-9-]+(?:\.[a-z0-9-]+)+$/) });
+const foreignPart = z.looseObject({
+  kind: z.string().regex(/^[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+$/),
+});
 
 export const messageSchema = z
   .looseObject({

@@ -1,6 +1,6 @@
-import { noteLeft, passOver, planRetry, unqueue } from './backlog.ts';
+import { noteLeft, passOver, planRetry, restart, unqueue } from './backlog.ts';
 import type { Decision, EntryFacts, Event, HandedOver, MemberState } from './model.ts';
-import { hold, issue, leave, release, remember } from './window.ts';
+import { hold, leave, release, remember } from './window.ts';
 
 /** What the broker and the member answer about a copy: stored, burnt, not stored, acked. Part of the machine. */
 
@@ -35,16 +35,21 @@ export function published(
   if (s.issuing === 0) flushEarly(s, out);
 }
 
-/** The broker's duplicate window has swallowed this count: the next one. */
-export function burnt(s: MemberState, storeSeq: number, nowMs: number, out: Decision[]): void {
+/**
+ * The broker's duplicate window has swallowed this count. The next one is another hand-over, so
+ * the entry goes back and is judged anew.
+ */
+export function burnt(s: MemberState, storeSeq: number, out: Decision[]): void {
   const h = s.held.get(storeSeq);
   if (h?.state !== 'issuing') return;
-  if (h.confirmed || h.burnt >= s.limits.burntMax) {
-    notPublished(s, storeSeq, nowMs, out);
-    return;
-  }
   release(s, h);
-  issue(s, h.stored, h.handOver + 1, h.burnt + 1, out);
+  if (h.confirmed) leave(s, storeSeq, h.facts, h.handOver, 'confirmed', undefined, out);
+  else {
+    s.held.delete(storeSeq);
+    remember(s, storeSeq, h.handOver);
+    restart(s, storeSeq);
+  }
+  if (s.issuing === 0) flushEarly(s, out);
 }
 
 export function notPublished(
@@ -122,8 +127,7 @@ function settle(
   remember(s, storeSeq, h.handOver);
   passOver(s, storeSeq, 'refused');
   out.push({ kind: 'count', what: 'refused-by-member' });
-  // A copy that was refused must not look like a taken one to the next daemon.
-  out.push({ kind: 'drop-copy', copySeq: h.copySeq });
+  out.push({ kind: 'remove-refused', copySeq: h.copySeq });
 }
 
 /** An ack of a copy that had been taken back, verified by whoever remembered it. */

@@ -73,9 +73,16 @@ export async function untilAnswered<T, R extends string>(
   }
 }
 
+export interface LateCopy {
+  readonly facts: EntryFacts;
+  readonly storedNs: string;
+  readonly handOver: number;
+}
+
 /** Copies that were taken back, for acks that come late: bounded in time and number. */
 export class LateAcks {
-  readonly #byCopy = new Map<number, LateCopy>();
+  readonly #byCopy = new Map<number, LateCopy & { readonly untilMs: number }>();
+  readonly #byMember = new Map<LifecycleKey, Set<number>>();
   readonly #maxEntries: number;
   readonly #forMs: number;
 
@@ -84,12 +91,13 @@ export class LateAcks {
     this.#forMs = forMs;
   }
 
-  get size(): number {
-    return this.#byCopy.size;
-  }
-
-  remember(copySeq: number, copy: Omit<LateCopy, 'untilMs'>, nowMs: number): void {
-    this.#byCopy.set(copySeq, { ...copy, untilMs: nowMs + this.#forMs });
+  remember(copySeq: number, copy: LateCopy, nowMs: number): void {
+    const { facts, storedNs, handOver } = copy;
+    this.#byCopy.set(copySeq, { facts, storedNs, handOver, untilMs: nowMs + this.#forMs });
+    const { member } = facts.entry;
+    const of = this.#byMember.get(member);
+    if (of === undefined) this.#byMember.set(member, new Set([copySeq]));
+    else of.add(copySeq);
     this.forget(nowMs);
   }
 
@@ -97,20 +105,31 @@ export class LateAcks {
     return this.#byCopy.get(copySeq);
   }
 
+  /** How often the member's entries were handed over, by store sequence. */
+  handOversOf(member: LifecycleKey): ReadonlyMap<number, number> {
+    const counts = new Map<number, number>();
+    for (const copySeq of this.#byMember.get(member) ?? []) {
+      const c = this.#byCopy.get(copySeq);
+      if (c === undefined) continue;
+      const { storeSeq } = c.facts;
+      counts.set(storeSeq, Math.max(counts.get(storeSeq) ?? 0, c.handOver));
+    }
+    return counts;
+  }
+
   delete(copySeq: number): void {
+    const member = this.#byCopy.get(copySeq)?.facts.entry.member;
     this.#byCopy.delete(copySeq);
+    if (member === undefined) return;
+    const of = this.#byMember.get(member);
+    of?.delete(copySeq);
+    if (of?.size === 0) this.#byMember.delete(member);
   }
 
   forget(nowMs: number): void {
     for (const [copySeq, c] of this.#byCopy) {
       if (c.untilMs > nowMs && this.#byCopy.size <= this.#maxEntries) return;
-      this.#byCopy.delete(copySeq);
+      this.delete(copySeq);
     }
   }
-}
-
-export interface LateCopy {
-  readonly facts: EntryFacts;
-  readonly storedNs: string;
-  readonly untilMs: number;
 }

@@ -92,7 +92,7 @@ export class Issuer {
       return;
     }
     this.#term.counters.burnt++;
-    this.#close(desk, { kind: 'burnt', storeSeq: entry.storeSeq, nowMs: this.#term.nowMs() });
+    this.#close(desk, { kind: 'burnt', storeSeq: entry.storeSeq });
   }
 
   #stored(desk: Desk, entry: StoredEntry, handOver: number, copySeq: number): void {

@@ -27,7 +27,7 @@ import { factsOf, fits, hold, issue, leave, takenBack } from './window.ts';
 
 /** Every way back to an earlier state, and what bounds it. */
 export const LOOP_BACKS = [
-  ['issuing → issuing (count burnt)', '`burntMax` counts, then pending with back-off'],
+  ['issuing → pending (count burnt)', 'once per id that the duplicate window still holds'],
   ['issuing → pending (not published)', 'one retry per back-off, ceiling `retryCeilingMs`'],
   ['handed over → pending (expired)', 'once per `copyAgeMs`, only while attached'],
   ['handed over → pending (taken back)', 'once per retraction: leave, narrowing, detachment, stop'],
@@ -39,7 +39,13 @@ export const LOOP_BACKS = [
   ['read → read', 'each answers within its bound; after a failure one per back-off'],
 ] as const;
 
-export function initial(member: LifecycleKey, limits: Limits, nowMs: number): MemberState {
+/** `handOvers`: by store sequence, how often entries were handed over that were taken back since. */
+export function initial(
+  member: LifecycleKey,
+  limits: Limits,
+  nowMs: number,
+  handOvers: ReadonlyMap<number, number> = new Map(),
+): MemberState {
   return {
     member,
     limits,
@@ -67,7 +73,7 @@ export function initial(member: LifecycleKey, limits: Limits, nowMs: number): Me
     stalled: false,
     retries: 0,
     refused: new Set(),
-    handOvers: new Map(),
+    handOvers: new Map(handOvers),
     early: new Map(),
     progressAtMs: nowMs,
     watching: false,
@@ -118,7 +124,7 @@ function apply(s: MemberState, e: Event, judge: Judge, out: Decision[]): void {
       published(s, e, out);
       return;
     case 'burnt':
-      burnt(s, e.storeSeq, e.nowMs, out);
+      burnt(s, e.storeSeq, out);
       return;
     case 'not-published':
       notPublished(s, e.storeSeq, e.nowMs, out);
@@ -262,7 +268,7 @@ function judgeOne(
   s.progressAtMs = nowMs;
   if (s.watching) out.push({ kind: 'count', what: 'watchdog-repair' });
   s.watching = false;
-  issue(s, stored, handOver, 0, out);
+  issue(s, stored, handOver, out);
 }
 
 /** Whatever is handed over and not plainly allowed comes back; what was passed over is tried anew. */

@@ -42,8 +42,6 @@ export interface Issuing extends HeldBase {
   readonly stored: StoredEntry;
   /** A late ack of an earlier copy came meanwhile. */
   readonly confirmed: boolean;
-  /** Hand-over counts that turned out to be burnt in this issue. */
-  readonly burnt: number;
 }
 
 export interface HandedOver extends HeldBase {
@@ -94,7 +92,6 @@ export interface Limits {
   readonly retryFirstMs: number;
   readonly retryCeilingMs: number;
   readonly refusedMax: number;
-  readonly burntMax: number;
 }
 
 /** One member. Changed in place by `step`; nobody else writes it. */
@@ -178,7 +175,7 @@ export type Event =
       readonly nowMs: number;
     }
   /** The broker called it a duplicate and no such copy can be read: this count is used up. */
-  | { readonly kind: 'burnt'; readonly storeSeq: number; readonly nowMs: number }
+  | { readonly kind: 'burnt'; readonly storeSeq: number }
   | { readonly kind: 'not-published'; readonly storeSeq: number; readonly nowMs: number }
   | {
       readonly kind: 'ack';
@@ -225,6 +222,8 @@ export type Decision =
     }
   /** The copy has no use any more, its entry stays. */
   | { readonly kind: 'drop-copy'; readonly copySeq: number }
+  /** The member refused it: a copy that still lies there would look like a taken one at a start. */
+  | { readonly kind: 'remove-refused'; readonly copySeq: number }
   | {
       readonly kind: 'recall';
       readonly storeSeqs: readonly number[];

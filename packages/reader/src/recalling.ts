@@ -68,9 +68,10 @@ export class Recaller {
     if (term.ended) return unknown('the term has ended');
     if (gone.kind !== 'done') return late(gone.kind === 'unknown' ? gone.cause : gone.reason);
     const nowMs = term.nowMs();
-    for (const { copySeq, facts } of targets) {
+    for (const { copySeq, facts, handOver } of targets) {
       const storedNs = times.get(copySeq);
-      if (storedNs !== undefined) this.#late.remember(copySeq, { facts, storedNs }, nowMs);
+      if (storedNs !== undefined)
+        this.#late.remember(copySeq, { facts, storedNs, handOver }, nowMs);
     }
     const storeSeqs = targets.map((h) => h.facts.storeSeq);
     term.tell(desk, { kind: 'taken-back', storeSeqs, nowMs });

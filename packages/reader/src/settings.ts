@@ -73,7 +73,6 @@ export function settingsOf(given: Partial<ReaderSettings> = {}): ReaderSettings 
 /** Held entries per place in the window: what waits to leave the store takes room too. */
 const HELD_PER_WINDOW = 4;
 const REFUSED_MAX = 4_096;
-const BURNT_MAX = 64;
 
 export const limitsOf = (s: ReaderSettings): Limits => ({
   windowEntries: s.windowEntries,
@@ -87,7 +86,6 @@ export const limitsOf = (s: ReaderSettings): Limits => ({
   retryFirstMs: s.retryFirstMs,
   retryCeilingMs: s.retryCeilingMs,
   refusedMax: REFUSED_MAX,
-  burntMax: BURNT_MAX,
 });
 
 /** Copies expire by themselves after two ack waits, where the broker knows message TTLs. */

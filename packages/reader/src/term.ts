@@ -198,7 +198,7 @@ export class ReaderTerm implements Term {
     if (known !== undefined) return known;
     const desk: Desk = {
       member,
-      state: initial(member, limitsOf(this.settings), this.nowMs()),
+      state: initial(member, limitsOf(this.settings), this.nowMs(), this.late.handOversOf(member)),
       recalls: Promise.resolve(done(0)),
       recallOwed: false,
       resolved: new Set(),
@@ -241,6 +241,12 @@ export class ReaderTerm implements Term {
       case 'drop-copy':
         this.leaver.dropCopy(desk, d.copySeq);
         break;
+      case 'remove-refused': {
+        const deadlineMs = this.nowMs() + this.settings.ackWaitMs;
+        const remove = () => this.ports.handOver.removeCopy(d.copySeq);
+        void untilAnswered(this, deadlineMs, remove);
+        break;
+      }
       case 'recall': {
         const these = new Set(d.storeSeqs);
         const select =

@@ -20,7 +20,6 @@ export function issue(
   s: MemberState,
   stored: StoredEntry,
   handOver: number,
-  burntSoFar: number,
   out: Decision[],
 ): void {
   const bytes = stored.body.length;
@@ -32,7 +31,6 @@ export function issue(
     bytes,
     handOver,
     confirmed: false,
-    burnt: burntSoFar,
   });
   out.push({ kind: 'publish', entry: stored, handOver });
 }

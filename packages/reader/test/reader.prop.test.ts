@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { INCARNATION, World } from './world.ts';
 
-const NAMES = ['ann', 'bob', 'cat'] as const;
+const NAMES = ['ann', 'bob'] as const;
 const CHANNELS = ['a', 'b'] as const;
 const SETTINGS = {
   windowEntries: 3,
@@ -77,7 +77,7 @@ const act: fc.Arbitrary<Act> = fc.oneof(
     arbitrary: fc.record({ do: fc.constant('fan-out' as const), passed: fc.boolean() }),
   },
   {
-    weight: 1,
+    weight: 2,
     arbitrary: fc.record({
       do: fc.constant('faults' as const),
       per: fc.integer({ min: 0, max: 3 }),
@@ -94,6 +94,18 @@ const act: fc.Arbitrary<Act> = fc.oneof(
   },
 );
 
+/** What really occurred over all runs: a law that nothing tries proves nothing. */
+const HARD_CASES = [
+  ...['redelivered', 'adopted', 'publishesRepeated', 'readsFailed'],
+  ...['left', 'not-allowed', 'expired', 'detached'],
+];
+const occurred = new Map<string, number>();
+const note = (w: World): void => {
+  const { disposed, takenBack, acksIgnored, durables, ...plain } = w.reader.status().counters;
+  for (const [k, n] of Object.entries({ ...plain, ...disposed, ...takenBack, ...acksIgnored }))
+    occurred.set(k, (occurred.get(k) ?? 0) + n);
+};
+
 /** Holds the laws while a world is driven at random, and knows what really happened. */
 class Auditor {
   readonly w = new World(SETTINGS);
@@ -101,12 +113,11 @@ class Auditor {
   readonly generations = new Map<string, number>();
   /** Entry ids that their member truly confirmed, by whatever copy. */
   readonly confirmed = new Set<string>();
-  readonly refused = new Set<string>();
   readonly posted: StoredEntry[] = [];
   readonly pulled: { member: string; copySeq: number; storedNs: string; entryId: string }[] = [];
   readonly firstPublish = new Set<string>();
-  removedConfirmed = 0;
-  removedOther = 0;
+  /** Found inside of the reader's own calls, where a throw would be lost. */
+  readonly violations: string[] = [];
   #faultEvery = 0;
   #calls = 0;
 
@@ -123,7 +134,7 @@ class Auditor {
       const id = `${copy.entry.entryId}.${copy.handOver}.${copy.incarnation}`;
       if (!this.firstPublish.has(id)) {
         this.firstPublish.add(id);
-        expect(this.verdict(copy.entry), `handed over ${id}`).toEqual({ kind: 'allow' });
+        if (this.verdict(copy.entry).kind !== 'allow') this.violations.push(`handed over ${id}`);
       }
       publish(copy, onAnswer, fence);
     };
@@ -131,9 +142,9 @@ class Auditor {
     w.store.remove = (storeSeq) => {
       const e = w.store.entries.get(storeSeq);
       if (e !== undefined) {
-        const owed = !this.confirmed.has(e.entryId);
         const v = this.verdict(e);
-        if (owed) expect(v, `removed ${e.entryId}`).toMatchObject({ effect: 'dispose' });
+        const owed = v.kind !== 'refuse' || v.effect !== 'dispose';
+        if (owed && !this.confirmed.has(e.entryId)) this.violations.push(`removed ${e.entryId}`);
       }
       return remove(storeSeq);
     };
@@ -205,6 +216,7 @@ class Auditor {
         break;
       case 'kill':
         this.#faultEvery = 0;
+        note(w);
         await w.boot();
         break;
       case 'wait':
@@ -231,7 +243,8 @@ class Auditor {
       return;
     }
     if (how === 'ack' || how === 'unheard') this.confirmed.add(copy.entryId);
-    if (how === 'term') this.refused.add(copy.entryId);
+    // A refusal whose removal is not answered yet looks like a confirm to the next daemon.
+    if (how === 'term' && this.#faultEvery > 0) this.confirmed.add(copy.entryId);
     this.w.handOver.ack(full, {
       payload: how === 'unheard' ? 'ack' : how,
       heard: how !== 'unheard',
@@ -272,9 +285,11 @@ class Auditor {
   }
 
   bounds(): void {
+    expect(this.violations).toEqual([]);
     const limits = limitsOf(settingsOf(SETTINGS));
     const s = this.w.reader.status();
-    expect(s.handedOver).toBeLessThanOrEqual(NAMES.length * limits.windowEntries);
+    // A start adopts also what was confirmed and could not leave the store yet.
+    expect(s.handedOver).toBeLessThanOrEqual(NAMES.length * limits.heldMax);
     expect(s.attached + s.lingering).toBeLessThanOrEqual(NAMES.length);
   }
 
@@ -301,6 +316,8 @@ class Auditor {
     }
     expect([...w.store.entries.values()].map((e) => e.entryId)).toEqual([]);
     await w.time.advance(20_000);
+    note(w);
+    expect(this.violations).toEqual([]);
     expect(w.handOver.copies.size).toBe(0);
     expect(w.reader.status()).toMatchObject({ handedOver: 0, leavingParked: 0, openPublishes: 0 });
   }
@@ -308,7 +325,7 @@ class Auditor {
 
 test('whatever happens: released only when allowed, gone only when confirmed or owed no more, bounded, and in the end all of it arrives', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(act, { minLength: 1, maxLength: 50 }), async (acts) => {
+    fc.asyncProperty(fc.array(act, { minLength: 30, maxLength: 90, size: 'max' }), async (acts) => {
       const a = new Auditor();
       await a.w.boot();
       for (const x of acts) {
@@ -319,6 +336,7 @@ test('whatever happens: released only when allowed, gone only when confirmed or 
     }),
     { numRuns: 120 },
   );
+  for (const hard of HARD_CASES) expect(occurred.get(hard) ?? 0, hard).toBeGreaterThan(0);
 }, 60_000);
 
 test("a daemon killed at any point raises an entry's hand-over count by at most one", async () => {
@@ -341,21 +359,25 @@ test("a daemon killed at any point raises an entry's hand-over count by at most 
     fc.constant<Act>({ do: 'kill' }),
   );
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (acts) => {
-      const a = new Auditor();
-      await a.w.boot();
-      for (const x of acts) {
-        const before = new Map<string, number>();
-        for (const h of a.w.handOver.history) before.set(h.entryId, h.handOver);
-        await a.run(x);
+    fc.asyncProperty(
+      fc.array(step, { minLength: 10, maxLength: 60, size: 'max' }),
+      async (acts) => {
+        const a = new Auditor();
+        await a.w.boot();
+        for (const x of acts) {
+          const before = new Map<string, number>();
+          for (const h of a.w.handOver.history) before.set(h.entryId, h.handOver);
+          await a.run(x);
+          for (const h of a.w.handOver.history)
+            expect(h.handOver).toBeLessThanOrEqual((before.get(h.entryId) ?? 0) + 1);
+        }
+        // Nothing was taken back here, so nothing was handed over twice at all.
+        const counts = new Map<string, number>();
         for (const h of a.w.handOver.history)
-          expect(h.handOver).toBeLessThanOrEqual((before.get(h.entryId) ?? 0) + 1);
-      }
-      // Nothing was taken back here, so nothing was handed over twice at all.
-      const counts = new Map<string, number>();
-      for (const h of a.w.handOver.history) counts.set(h.entryId, (counts.get(h.entryId) ?? 0) + 1);
-      expect([...counts.values()].filter((n) => n > 1)).toEqual([]);
-    }),
+          counts.set(h.entryId, (counts.get(h.entryId) ?? 0) + 1);
+        expect([...counts.values()].filter((n) => n > 1)).toEqual([]);
+      },
+    ),
     { numRuns: 100 },
   );
 }, 60_000);

@@ -284,6 +284,25 @@ test('a floor that a purge has moved confirms nothing', async () => {
   expect(w.handOver.of(bob)).toHaveLength(1);
 });
 
+test('a purge between the floor and the look at the copy confirms nothing', async () => {
+  w.handOver.makeDurable(bob);
+  await w.attach(bob);
+  w.post(bob);
+  await w.time.settle();
+  const [copy] = w.handOver.of(bob);
+  if (copy === undefined) throw new Error('no copy');
+  w.handOver.ack(copy, { heard: false });
+  const floorOf = w.handOver.floorOf.bind(w.handOver);
+  w.handOver.floorOf = async (member) => {
+    const floor = await floorOf(member);
+    w.handOver.copies.clear();
+    return floor;
+  };
+  await w.boot();
+  await w.time.advance(1_000);
+  expect(w.store.of(bob)).toHaveLength(1);
+});
+
 test('a copy without an entry, left by a crash, is removed at start', async () => {
   await w.attach(bob);
   const e = w.post(bob);
@@ -343,12 +362,32 @@ test('a count that the duplicate window has swallowed is passed over for the nex
   bob = w.member('bob');
   await w.boot();
   w.post(bob);
+  w.post(bob);
   await w.attach(bob, 1_000);
   await w.time.advance(3_000 + ACK_WAIT_MS);
   expect(w.reader.status().lingering).toBe(0);
+  // What happened to the first one is forgotten by now.
   await w.attach(bob);
-  expect(w.handOver.of(bob)).toMatchObject([{ handOver: 2 }]);
-  expect(counters()).toMatchObject({ burnt: 1, handedOver: 2 });
+  expect(w.handOver.of(bob)).toMatchObject([{ handOver: 2 }, { handOver: 2 }]);
+  expect(counters()).toMatchObject({ burnt: 1, handedOver: 4, redelivered: 2 });
+});
+
+test('a burnt count is no way around the rights: the next one is judged anew', async () => {
+  w = new World({ windowEntries: 4, lateAcksMax: 1 });
+  bob = w.member('bob');
+  await w.boot();
+  w.post(bob);
+  w.post(bob);
+  await w.attach(bob, 1_000);
+  await w.time.advance(3_000 + ACK_WAIT_MS);
+  const readCopy = w.handOver.readCopy.bind(w.handOver);
+  w.handOver.readCopy = (copySeq) => {
+    w.rights.set(bob, []);
+    return readCopy(copySeq);
+  };
+  await w.attach(bob);
+  expect(counters().burnt).toBe(1);
+  expect(w.handOver.history.filter((c) => c.handOver > 1)).toHaveLength(1);
 });
 
 test('retraction waits for an outstanding publish: nothing surfaces after its answer', async () => {

@@ -16,9 +16,9 @@ export type Standing = MembershipState | 'absent' | 'astray';
 export type Action = 'rest' | 'open' | 'catch-up' | 'rebase' | 'mark-leaving' | 'close' | 'remove';
 
 /**
- * What brings a row one step nearer to a goal. `settle` finishes whatever another process left
- * half done: a join is finished, a leave is finished. Every chain ends: absent or closed → joining
- * → active, joining or active → leaving → closed → absent.
+ * What brings a row one step nearer to a goal. `settle` finishes what another process left half
+ * done, a join as well as a leave. Every chain ends: absent or closed → joining → active, joining
+ * or active → leaving → closed → absent.
  */
 const NEXT: Readonly<Record<Goal, Readonly<Record<Standing, Action>>>> = {
   join: {

@@ -16,7 +16,7 @@ import type {
 } from './model.ts';
 import { PAST_INTERVALS_MAX } from './row.ts';
 
-/** The steps of one (channel, lifecycle) toward its goal. Everything here is bounded by its caller. */
+/** The steps of one (channel, lifecycle) toward its goal. */
 
 export type Out = Decision[];
 

@@ -27,11 +27,11 @@ export interface ScheduleWriterSettings {
   readonly stopGraceMs?: number;
 }
 
-export const CONCURRENCY_MAX = 256;
-export const PULL_WAIT_MS = 5_000;
-export const RETRY_MS_MIN = 250;
-export const RETRY_MS_MAX = 30_000;
-export const STOP_GRACE_MS = 500;
+const CONCURRENCY_MAX = 256;
+const PULL_WAIT_MS = 5_000;
+const RETRY_MS_MIN = 250;
+const RETRY_MS_MAX = 30_000;
+const STOP_GRACE_MS = 500;
 
 export type WriterStateName = 'stopped' | 'opening' | 'serving' | 'backing-off' | 'unavailable';
 

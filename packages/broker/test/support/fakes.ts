@@ -11,15 +11,15 @@ import {
 } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { makeDir } from '@plane3/testkit';
 
-export const ARCH_NAME = process.arch === 'x64' ? 'amd64' : process.arch;
+const ARCH_NAME = process.arch === 'x64' ? 'amd64' : process.arch;
 export const RELEASE = `${process.platform}-${ARCH_NAME}`;
 export const NPM = `${process.platform}-${process.arch}`;
 
 export function tempDir(): { readonly dir: string; remove(): void } {
-  const dir = mkdtempSync(path.join(tmpdir(), 'plane3-broker-'));
+  const dir = makeDir('broker');
   return { dir, remove: () => rmSync(dir, { recursive: true, force: true, maxRetries: 5 }) };
 }
 

@@ -15,7 +15,7 @@ export interface NatsConnectionListingOptions {
   readonly account: string;
 }
 
-/** `$SYS.REQ.ACCOUNT.<account>.CONNZ` over the observer's connection; a reply subject of its own. */
+/** One listing request over the observer's connection, with a reply subject of its own. */
 export class NatsConnectionListing implements ConnectionListing {
   readonly #link: Link;
   readonly #subject: string;

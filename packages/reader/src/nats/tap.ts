@@ -27,6 +27,7 @@ export class Tap {
   readonly #names: SpaceNames;
   readonly #times = new Map<number, string>();
   #end: () => void = () => {};
+  #undo: () => void = () => {};
 
   constructor(link: Link, api: JetStreamApi, names: SpaceNames) {
     this.#link = link;
@@ -51,18 +52,12 @@ export class Tap {
         this.#end = f.end;
       });
     });
+    this.#undo = undo;
     const first = await this.#follow('all', onCopy);
     this.#end = first.end;
-    const follow = this.#end;
-    this.#undo = undo;
-    if (first.answer.kind !== 'done') {
-      follow();
-      undo();
-    }
+    if (first.answer.kind !== 'done') this.close();
     return first.answer;
   }
-
-  #undo: () => void = () => {};
 
   close(): void {
     this.#undo();

@@ -26,7 +26,7 @@ export class MemoryMembers {
     return this.#cells.keys();
   }
 
-  /** Compare-and-set; `bytes` undefined removes. Answers the new revision, or nothing on conflict. */
+  /** Compare-and-set; `bytes` undefined removes. The new revision, or nothing on conflict. */
   set(key: string, bytes: Uint8Array | undefined, expected: number): number | undefined {
     if ((this.#cells.get(key)?.revision ?? 0) !== expected) return undefined;
     const revision = ++this.#seq;

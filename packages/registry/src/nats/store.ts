@@ -125,7 +125,7 @@ export class NatsMembershipStore implements MembershipStore {
     else this.#held.push(change);
   }
 
-  /** Whether the view's contents are those of the bucket that was loaded first; asks if not known. */
+  /** Whether the contents are those of the bucket that was loaded first; asks if not known. */
   #isVerified(): boolean {
     if (this.#recreated) return false;
     if (this.#held.length === 0 && this.#view.loads === this.#verifiedLoads) return true;

@@ -3,7 +3,7 @@ import { done, type Outcome, parseAck, refused, unknown } from '@plane3/protocol
 import type { Delivery, RequestSource, SourceRefusal } from '../ports.ts';
 
 /** After the broker should have ended a pull, this long is waited for it to say so. */
-export const PULL_MARGIN_MS = 1_000;
+const PULL_MARGIN_MS = 1_000;
 const NS_PER_MS = 1_000_000;
 
 /** Statuses with which the broker ends a pull that found fewer messages than asked. */

@@ -19,18 +19,18 @@ const config = (users: Record<User, TestUser>, grants: Grants): string => `
 accounts {
   S { jetstream: enabled, users: [
     { nkey: ${users.s.nkey} }
-    { nkey: ${users.ts.nkey}, permissions: ${permissions(grants.space)} }
+    { nkey: ${users.ts.nkey}, permissions: ${permissions(users.ts, grants.space)} }
   ] }
   V { jetstream: enabled, users: [
     { nkey: ${users.v.nkey} }
-    { nkey: ${users.tv.nkey}, permissions: ${permissions(grants.vault)} }
+    { nkey: ${users.tv.nkey}, permissions: ${permissions(users.tv, grants.vault)} }
   ] }
 }
 `;
 
-/** What may be published; inboxes may be subscribed to. */
-const permissions = (publish: readonly string[]): string =>
-  `{ publish: ${JSON.stringify(publish)}, subscribe: ["_INBOX_*.>"] }`;
+/** What may be published; answers come to the own inbox only. */
+const permissions = (user: TestUser, publish: readonly string[]): string =>
+  `{ publish: ${JSON.stringify(publish)}, subscribe: ["_INBOX_${user.nkey}.>"] }`;
 
 export interface Grants {
   readonly space: readonly string[];
@@ -72,7 +72,7 @@ export interface TestSpace {
   stop(): Promise<void>;
 }
 
-export interface StoredFire {
+interface StoredFire {
   readonly subject: string;
   readonly atMs: number;
   readonly body: unknown;
@@ -174,7 +174,7 @@ export const sessionsOf = (s: TestSpace, o: Partial<NatsSessionOptions> = {}) =>
     ...o,
   });
 
-export const SYSTEM = {
+const SYSTEM = {
   clock: { wallMs: () => Date.now(), monotonicMs: () => performance.now() },
   timers: {
     after: (ms: number, f: () => void) => {
