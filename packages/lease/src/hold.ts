@@ -19,7 +19,7 @@ export function holding(s: Held, e: LeaseEvent): Step {
   if (e.kind === 'release') return startRelease(s, e.nowMs);
   // A confirmed renewal proves more than the clock does: nobody can have been in between.
   const confirms = e.kind === 'written' && e.answer.kind === 'done' && answers(s.ask, e.request);
-  if (e.nowMs < 0) return doubt(s, 'window-passed', e.nowMs);
+  if (!confirms && e.nowMs >= s.term.trustedUntilMs) return doubt(s, 'window-passed', e.nowMs);
   switch (e.kind) {
     case 'written':
       return s.ask.kind === 'write' && answers(s.ask, e.request) ? onWritten(s, s.ask, e) : stay(s);

@@ -1,18 +1,10 @@
 import { done, type LifecycleKey, type Outcome, unknown } from '@plane3/protocol';
 import { adoptAll } from './adopting.ts';
-import { type AckSeen, meaningOf } from './confirmation.ts';
 import { add, type Counters } from './counters.ts';
-import {
-  type Desk,
-  LateAcks,
-  pause,
-  type ReaderEvent,
-  repeatDelayMs,
-  type Term,
-  untilAnswered,
-} from './desk.ts';
+import { type Desk, LateAcks, type ReaderEvent, type Term, untilAnswered } from './desk.ts';
 import { Issuer } from './issuing.ts';
 import { Leaver } from './leaving.ts';
+import { Listener } from './listening.ts';
 import { initial, isReady, step } from './machine.ts';
 import type { Decision, EntryFacts, Event, StoredEntry } from './model.ts';
 import type { AttachmentNews, ReaderPorts, StoreRefusal } from './ports.ts';
@@ -22,8 +14,6 @@ import { limitsOf, type ReaderSettings } from './settings.ts';
 
 /** Members that get a turn before everything else of the process gets one. */
 const TURNS_AT_ONCE = 64;
-/** Acks that came before the copies of an earlier daemon were adopted. */
-const ACKS_BEFORE_READY_MAX = 65_536;
 /** Sweeps between two looks at what is handed over. */
 const SWEEPS_PER_REJUDGE = 10;
 
@@ -49,6 +39,7 @@ export class ReaderTerm implements Term {
   readonly leaver: Leaver;
   readonly recaller: Recaller;
   readonly late: LateAcks;
+  readonly listener: Listener;
   /** Generations being disposed of: refused whatever the registry still says. */
   readonly barred = new Map<(e: EntryFacts) => boolean, Disposal>();
   readonly #emit: (event: ReaderEvent) => void;
@@ -61,7 +52,6 @@ export class ReaderTerm implements Term {
   #adopted = false;
   #quiet = false;
   #cancelSweep: () => void = () => {};
-  #acksBefore: AckSeen[] = [];
   #sweeps = 0;
   #handOverIncarnation: string | undefined;
 
@@ -75,6 +65,7 @@ export class ReaderTerm implements Term {
     this.leaver = new Leaver(this);
     this.late = new LateAcks(o.settings.lateAcksMax, o.settings.lateAckMs);
     this.recaller = new Recaller(this, this.late);
+    this.listener = new Listener(this, this.leaver, this.late);
   }
 
   get ended(): boolean {
@@ -101,7 +92,7 @@ export class ReaderTerm implements Term {
 
   /** Listens first, then looks at what lies there, then begins. */
   async open(): Promise<Outcome<void, StoreRefusal>> {
-    const acks = await this.ports.confirmations.open((a) => this.#ack(a));
+    const acks = await this.ports.confirmations.open((a) => this.listener.hear(a));
     if (acks.kind !== 'done') return acks;
     this.#closers.push(acks.value);
     const created = await this.ports.handOver.incarnation();
@@ -114,7 +105,7 @@ export class ReaderTerm implements Term {
     const adopted = await adoptAll(this, { leaver, recaller, late, deskOf }, copies.value);
     if (adopted.kind !== 'done') return adopted;
     this.#adopted = true;
-    for (const a of this.#acksBefore.splice(0)) this.#ack(a);
+    this.listener.begin();
     const news = await this.ports.attachments.open((n) => this.attachmentNews(n));
     if (news.kind !== 'done') return news;
     this.#closers.push(news.value);
@@ -233,7 +224,7 @@ export class ReaderTerm implements Term {
         this.#pumpReads();
         break;
       case 'learn':
-        void this.#learn(desk, d.copySeq);
+        void this.listener.learn(desk, d.copySeq);
         break;
       case 'leave':
         this.leaver.leave(d);
@@ -323,64 +314,6 @@ export class ReaderTerm implements Term {
       this.tell(desk, { kind: 'read-failed', readId: read.readId, nowMs: this.nowMs() });
     }
     this.#pumpReads();
-  }
-
-  #ack(ack: AckSeen): void {
-    if (this.#ended) return;
-    if (!this.#adopted) {
-      if (this.#acksBefore.length < ACKS_BEFORE_READY_MAX) this.#acksBefore.push(ack);
-      return;
-    }
-    const meaning = meaningOf(ack);
-    const member = this.ports.confirmations.memberOf(ack.durable);
-    if (meaning === 'foreign' || member === undefined) {
-      add(this.counters.acksIgnored, 'foreign');
-      return;
-    }
-    if (meaning === 'busy') this.counters.busy++;
-    if (meaning !== 'confirm' && meaning !== 'refuse') return;
-    const desk = this.desks.get(member);
-    const nowMs = this.nowMs();
-    if (desk?.state.byCopy.has(ack.seq) !== true && this.late.get(ack.seq) !== undefined) {
-      if (meaning === 'confirm') this.#lateAck(member, ack);
-      return;
-    }
-    if (desk === undefined) {
-      add(this.counters.acksIgnored, 'unknown-copy');
-      return;
-    }
-    const known = this.ports.handOver.storedNs(ack.seq);
-    if (known !== undefined)
-      this.tell(desk, { kind: 'learnt', copySeq: ack.seq, storedNs: known, nowMs });
-    this.tell(desk, { kind: 'ack', meaning, copySeq: ack.seq, storedNs: ack.storedNs, nowMs });
-  }
-
-  #lateAck(member: LifecycleKey, ack: AckSeen): void {
-    const copy = this.late.get(ack.seq);
-    if (copy === undefined) return;
-    if (copy.facts.entry.member !== member || copy.storedNs !== ack.storedNs) {
-      add(this.counters.acksIgnored, 'another-copy');
-      return;
-    }
-    this.late.delete(ack.seq);
-    this.counters.pulledBefore++;
-    const desk = this.desks.get(member);
-    if (desk !== undefined)
-      this.tell(desk, { kind: 'late', facts: copy.facts, nowMs: this.nowMs() });
-    else this.leaver.leave({ facts: copy.facts, cause: 'confirmed', copySeq: undefined });
-  }
-
-  /** The stored time of an acked copy, asked for until it is known or the copy is let go. */
-  async #learn(desk: Desk, copySeq: number): Promise<void> {
-    for (let n = 0; desk.state.byCopy.has(copySeq) && !this.#ended; n++) {
-      const o = await this.ports.handOver.readCopy(copySeq);
-      if (o.kind === 'done') {
-        const storedNs = o.value?.storedNs;
-        this.tell(desk, { kind: 'learnt', copySeq, storedNs, nowMs: this.nowMs() });
-        return;
-      }
-      await pause(this, repeatDelayMs(n));
-    }
   }
 
   /** Forgets a member that stayed away, once nothing of it lies within reach or is on its way out. */
