@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { findBroker, locateBroker, startBroker } from '@plane3/broker';
 import { Plane3Error } from '@plane3/protocol';
@@ -132,5 +132,3 @@ const located = (record: MeshRecord, port: number): MeshRecord => ({
   server: `nats://${HOST}:${port}`,
   ports: { client: port },
 });
-
-export const isFresh = (ctx: Context): boolean => !existsSync(ctx.paths.meshRecord);

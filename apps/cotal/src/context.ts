@@ -22,7 +22,7 @@ import {
 import { AdminLinks } from '@plane3/space/nats';
 import type { Output } from './output.ts';
 
-export const DEFAULT_SPACE = 'main';
+const DEFAULT_SPACE = 'main';
 
 /** Which root, space and mesh a verb works on. */
 export interface Context {
@@ -40,7 +40,7 @@ export interface MeshContext extends Context {
 }
 
 /** The nearest folder at or above `from` that holds `.cotal`, else `from` itself. */
-export function findRoot(from: string): string {
+function findRoot(from: string): string {
   for (let dir = path.resolve(from); ; dir = path.dirname(dir)) {
     if (existsSync(path.join(dir, COTAL_FOLDER))) return dir;
     if (path.dirname(dir) === dir) return path.resolve(from);

@@ -9,7 +9,7 @@ import { type MeshContext, openStanding } from './context.ts';
 import { spawnSelf } from './spawn.ts';
 
 /** A daemon that does not serve within this is reported as not serving. */
-export const SERVE_TIMEOUT_MS = 20_000;
+const SERVE_TIMEOUT_MS = 20_000;
 const ASK_DEADLINE_MS = 1_000;
 const ASK_EVERY_MS = 50;
 /** Waiting for a dead holder's lease: its TTL and this much more. */

@@ -8,7 +8,7 @@ import { proved } from './up.ts';
 const ASK_DEADLINE_MS = 5_000;
 
 /** Asks the daemon one operator command; its refusal is the verb's failure. */
-export async function ask<C extends DeliveryCommand>(
+async function ask<C extends DeliveryCommand>(
   mesh: MeshContext,
   command: C,
   args: DeliveryCalls[C]['args'],

@@ -133,7 +133,7 @@ export function proved<T>(o: Outcome<T>): T {
   throw new Plane3Error('failed-precondition', { detail: `${o.reason}: ${o.detail}` });
 }
 
-export async function ensureManager(
+async function ensureManager(
   mesh: MeshContext,
 ): Promise<{ readonly pid: number; readonly started: boolean }> {
   const running = async (): Promise<number | undefined> => {

@@ -33,6 +33,7 @@ import { type GenerationState, Registry, type RightAnswer } from '@plane3/regist
 import { NatsFrontier, NatsMembershipStore } from '@plane3/registry/nats';
 import { ChannelDirectory } from './channels.ts';
 import type { Connections } from './connections.ts';
+import { flatCounters } from './counters.ts';
 import { deliveryHandlers } from './handlers.ts';
 import { clock, timers } from './host.ts';
 import type { Logger } from './log.ts';
@@ -428,7 +429,7 @@ class DeliveryEngine implements Engine {
         state: fanOut.phase === 'running' && !fanOut.waitsForDirectory ? 'serving' : 'degraded',
         since: fanOut.since,
         ...(fanOut.reason === undefined ? {} : { reason: fanOut.reason.detail }),
-        counters: numbers({
+        counters: flatCounters({
           ...fanOut.counters,
           cursor_lag: fanOut.cursorLag,
           copies_open: fanOut.copiesOpen,
@@ -437,12 +438,12 @@ class DeliveryEngine implements Engine {
       reader: {
         state: reader.phase === 'serving' ? 'serving' : 'degraded',
         since,
-        counters: numbers(reader.counters),
+        counters: flatCounters(reader.counters),
       },
       registry: {
         state: registry.state === 'serving' ? 'serving' : 'degraded',
         since,
-        counters: numbers({ ...registry.counters, rows: registry.rows }),
+        counters: flatCounters({ ...registry.counters, rows: registry.rows }),
       },
       schedule_writer: this.#p.schedules(),
       observer: {
@@ -480,15 +481,4 @@ function membershipState(g: GenerationState): ReadState {
     case 'cannot-tell':
       return { kind: 'unknown' };
   }
-}
-
-/** Flat numbers of a counter object; nested ones get dotted names. */
-function numbers(counters: object, prefix = ''): Record<string, number> {
-  const out: Record<string, number> = {};
-  for (const [name, value] of Object.entries(counters)) {
-    if (typeof value === 'number') out[`${prefix}${name}`] = value;
-    else if (typeof value === 'object' && value !== null)
-      Object.assign(out, numbers(value as object, `${prefix}${name}.`));
-  }
-  return out;
 }

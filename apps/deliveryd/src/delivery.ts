@@ -197,7 +197,7 @@ class Daemon implements Delivery {
       fence: { inbox: fence.inbox, dlv: fence.dlv },
       observer: this.#p.observer,
       schedules: () => this.#lodger.part(),
-      onFenceLost: (detail) => this.#fenceLost(detail),
+      onFenceLost: (detail) => this.#fenceRefused(detail),
       onFatal: (e) => this.#end(e),
     });
     if (!(await this.#lease.markReady()))
@@ -236,13 +236,13 @@ class Daemon implements Delivery {
     }
   }
 
-  /** Somebody wrote a later fence: the broker refuses us, so the lease is asked by its own means. */
-  #fenceLost(detail: string): void {
-    this.#p.log.warn(
-      { event: 'fence.lost', component: 'fence', detail },
-      'the fence is another one',
-    );
-    this.#end(new Plane3Error('lease-lost', { detail: `fence: ${detail}` }));
+  /**
+   * The broker refused a write for the fence: a successor's mark, or a message that somebody made
+   * the broker plant there. The lease tells the two apart: it quiesces, asks, and is lost or mine.
+   */
+  #fenceRefused(detail: string): void {
+    this.#p.log.warn({ event: 'fence.refused', component: 'fence', detail }, 'a write was refused');
+    this.#lease.fenceRefused();
   }
 
   /** A blip is ridden out; a broker that stays away for longer than the window ends the daemon. */

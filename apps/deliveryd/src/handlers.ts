@@ -26,7 +26,7 @@ import type { ChannelDirectory } from './channels.ts';
 import type { RightsDirectory } from './rights.ts';
 
 /** How often an attached member renews; the reader takes it for gone a little later. */
-export const ATTACH_RENEW_MS = 15_000;
+const ATTACH_RENEW_MS = 15_000;
 /** An attachment outlives one lost renewal. */
 const ATTACH_RENEWALS = 2;
 /** An answer is on its way at least this long before its caller's deadline. */

@@ -77,7 +77,7 @@ export class RightsSettler {
   }
 
   async #once(member: LifecycleKey): Promise<string | undefined> {
-    await this.#reader.rightsChanged(member);
+    await this.#reader.rightsChanged(member, this.#rights.revisionOf(member));
     const row = this.#rights.rowOf(member);
     const lifecycle = parseLifecycle(member);
     if (row?.retiredAt === undefined || lifecycle === undefined) return undefined;

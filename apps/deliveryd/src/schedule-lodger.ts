@@ -4,6 +4,7 @@ import type { SpaceNames } from '@plane3/protocol';
 import { ScheduleWriter } from '@plane3/schedule-writer';
 import { natsSessions } from '@plane3/schedule-writer/nats';
 import { logLink } from './connections.ts';
+import { flatCounters } from './counters.ts';
 import { clock, timers } from './host.ts';
 import type { Logger } from './log.ts';
 import type { Mesh } from './mesh.ts';
@@ -53,12 +54,7 @@ export class ScheduleLodger {
         s.state === 'serving' ? 'serving' : s.state === 'unavailable' ? 'unavailable' : 'degraded',
       since: s.sinceMs ?? this.#sinceMs,
       ...(s.why === undefined ? {} : { reason: s.why }),
-      counters: { ...flat(s.counts), in_flight: s.inFlight, failures: s.failures },
+      counters: { ...flatCounters(s.counts), in_flight: s.inFlight, failures: s.failures },
     };
   }
 }
-
-const flat = (counts: object): Record<string, number> =>
-  Object.fromEntries(
-    Object.entries(counts).filter((e): e is [string, number] => typeof e[1] === 'number'),
-  );

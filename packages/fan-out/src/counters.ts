@@ -18,7 +18,6 @@ export const noCounts = (): Counters => ({
     'sender-mismatch',
     'malformed-json',
     'broker-headers',
-    'unserialisable',
     'too-large',
   ),
   mentions: zeroes(

@@ -21,7 +21,6 @@ export type BurialReason =
   | 'sender-mismatch'
   | 'malformed-json'
   | 'broker-headers'
-  | 'unserialisable'
   | 'too-large';
 
 /** A post that was judged sound, framed once for all its copies. */

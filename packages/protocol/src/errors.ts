@@ -159,7 +159,7 @@ export const ERRORS = {
     'defect',
     70,
     'the daemon failed while it handled the request',
-    'look at its log: cotal logs',
+    'look at its log, .cotal/delivery.KEY.log',
   ),
 
   // Programs' own.
@@ -218,21 +218,21 @@ export const ERRORS = {
     'refuse',
     6,
     'the $SYS observer credential cannot be read',
-    'provision it anew: cotal creds rotate-sys',
+    'issue it anew: cotal up',
   ),
   'observer-expired': e(
     'observer',
     'refuse',
     6,
     'the $SYS observer credential is expired',
-    'renew it: cotal creds rotate-sys',
+    'renew it: cotal up',
   ),
   'observer-lacks-right': e(
     'observer',
     'refuse',
     6,
     'the $SYS observer credential lacks the listing right',
-    'renew it: cotal creds rotate-sys',
+    'remove its file in .cotal/space.KEY, then issue it anew: cotal up',
   ),
   'observer-foreign': e(
     'observer',
@@ -246,7 +246,7 @@ export const ERRORS = {
     'refuse',
     6,
     'observer and evictor are of different generations',
-    'renew both: cotal creds rotate-sys',
+    'remove both files in .cotal/space.KEY, then issue them anew: cotal up',
   ),
   'credential-missing': e(
     'credential',
@@ -260,21 +260,21 @@ export const ERRORS = {
     'refuse',
     7,
     'a credential cannot be read',
-    'issue it anew: cotal creds renew',
+    'issue it anew: cotal up, or for an agent: cotal agent renew NAME',
   ),
   'credential-expired': e(
     'credential',
     'refuse',
     7,
     'a credential is expired',
-    'renew it: cotal creds renew',
+    'renew it: cotal up, or for an agent: cotal agent renew NAME',
   ),
   'credential-refused': e(
     'credential',
     'refuse',
     7,
     'the broker refuses the credential',
-    'issue it anew: cotal creds renew',
+    'remove its file, then issue it anew: cotal up, or for an agent: cotal agent renew NAME',
   ),
   'broker-unreachable': e(
     'broker',
@@ -344,7 +344,7 @@ export const ERRORS = {
     'stop',
     3,
     'a stream was recreated under the daemon',
-    'look at what was lost: cotal doctor',
+    'look at what is left: cotal status',
   ),
   'agent-unknown': e(
     'space',

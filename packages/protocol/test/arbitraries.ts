@@ -11,11 +11,11 @@ const WORD = `${LOWER}${LOWER.toUpperCase()}${DIGITS}_`;
 const textOf = (alphabet: string, minLength: number, maxLength: number): fc.Arbitrary<string> =>
   fc.string({ unit: fc.constantFrom(...alphabet), minLength, maxLength });
 
-export const owner = fc.oneof(
+const owner = fc.oneof(
   fc.constant('local'),
   textOf('abcdefghijklmnopqrstuvwxyz234567', 26, 26).map((s) => `u_${s}`),
 );
-export const actor = textOf(WORD, 1, 64);
+const actor = textOf(WORD, 1, 64);
 export const uid = textOf(`${LOWER}${DIGITS}`, 26, 32);
 export const id = textOf(`${WORD}-`, 1, 64);
 export const nonce = textOf(`${WORD}-`, 22, 64);

@@ -33,8 +33,6 @@ export interface Counters {
   foreignEntries: number;
 }
 
-export type AckIgnored = 'foreign' | 'unknown-copy' | 'another-copy' | 'vanished-copy';
-
 export const newCounters = (): Counters => ({
   handedOver: 0,
   redelivered: 0,

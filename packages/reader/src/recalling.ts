@@ -129,7 +129,7 @@ export class Recaller {
   }
 }
 
-export function handedOver(desk: Desk): HandedOver[] {
+function handedOver(desk: Desk): HandedOver[] {
   const out: HandedOver[] = [];
   for (const h of desk.state.held.values()) if (h.state === 'handed-over') out.push(h);
   return out;

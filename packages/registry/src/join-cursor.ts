@@ -31,6 +31,15 @@ export function joinCursorOf(
 }
 
 /**
+ * Where an interval ends if it ends at this frontier. One of a recreated channel stream ends where
+ * it began to count: the rest of it is gone.
+ */
+export const leaveCursorOf = (row: MembershipRow, frontier: Frontier): number =>
+  frontier.incarnation === row.incarnation
+    ? Math.max(frontier.seq, row.leaveCursor ?? row.joinCursor)
+    : (row.leaveCursor ?? row.joinCursor);
+
+/**
  * Above the last one and at least the members stream's last sequence. Every write raises that
  * sequence, so a generation is never used again even if the row that knew it is gone.
  */

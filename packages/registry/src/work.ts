@@ -1,7 +1,7 @@
 import type { ErrorCode, LifecycleKey, Outcome } from '@plane3/protocol';
 import { enter, leave } from './gates.ts';
 import { isUnsettled, nextAction, standingOf } from './goals.ts';
-import { joinCursorOf, nextGeneration } from './join-cursor.ts';
+import { joinCursorOf, leaveCursorOf, nextGeneration } from './join-cursor.ts';
 import type { Interval, MembershipRow, StoredRow } from './membership.ts';
 import type {
   AnyAnswer,
@@ -232,12 +232,7 @@ function markLeaving(s: State, t: Task, row: MembershipRow, out: Out): void {
     readPositions(s, t, undefined, false, out);
     return;
   }
-  const { frontier } = t.positions;
-  // An interval of a recreated channel stream ends where it began to count: the rest is gone.
-  const leaveCursor =
-    frontier.incarnation === row.incarnation
-      ? Math.max(frontier.seq, row.joinCursor)
-      : row.joinCursor;
+  const leaveCursor = leaveCursorOf(row, t.positions.frontier);
   write(s, t, { ...row, state: 'leaving', leaveCursor, writer: s.writer }, out);
 }
 
@@ -245,7 +240,14 @@ function markLeaving(s: State, t: Task, row: MembershipRow, out: Out): void {
 function close(s: State, t: Task, row: MembershipRow, out: Out): void {
   const left = [row, ...row.past].find((i) => !t.cleared.has(i.generation));
   if (left === undefined) {
-    write(s, t, { ...row, state: 'closed', writer: s.writer, past: [] }, out);
+    // Posts went on being copied until the row said leaving: only a frontier read since then lies
+    // behind them all, whichever process copied them.
+    if (t.positions === undefined) {
+      readPositions(s, t, undefined, false, out);
+      return;
+    }
+    const leaveCursor = leaveCursorOf(row, t.positions.frontier);
+    write(s, t, { ...row, state: 'closed', leaveCursor, writer: s.writer, past: [] }, out);
     return;
   }
   if (!enter(s.gates.close, t.key)) {
@@ -253,6 +255,7 @@ function close(s: State, t: Task, row: MembershipRow, out: Out): void {
     return;
   }
   t.closing = left.generation;
+  t.positions = undefined;
   out.push({
     ...ask(s, t, 'close'),
     kind: 'close-boundary',

@@ -1,7 +1,7 @@
-import { lifecycleKey } from '@plane3/protocol';
-import type { Boundary } from '@plane3/registry';
+import { done, lifecycleKey } from '@plane3/protocol';
+import type { Boundary, FrontierReader } from '@plane3/registry';
 import { describe, expect, it } from 'vitest';
-import { alice, bob, codeOf, Held, ok, Space, started } from './rig.ts';
+import { alice, bob, codeOf, dispose, Held, ok, Space, started } from './rig.ts';
 
 const team = { lifecycle: alice, channel: 'team' };
 
@@ -19,6 +19,32 @@ describe('leave', () => {
     space.post('team');
     p.decide();
     expect(space.copiesOf(alice)).toEqual([]);
+  });
+
+  it('ends the interval above every post that was copied while it was under way', async () => {
+    const space = new Space();
+    let leaving = false;
+    const frontier: FrontierReader = {
+      read: async () => {
+        const read = await space.chat.read();
+        // Posts go on, and fan-out with them, between the frontier and the row that names it.
+        if (leaving) space.post('team');
+        if (leaving) p.decide();
+        return read;
+      },
+    };
+    const copied: string[] = [];
+    const close = async (b: Boundary) => {
+      copied.push(...space.copiesOf(alice));
+      return done({ disposed: dispose(space, b) });
+    };
+    const p = await started(space, { ports: { frontier, boundary: { close } } });
+    ok(await p.registry.join(team));
+    leaving = true;
+    const { leaveCursor } = ok(await p.registry.leave(team));
+    expect(copied).toHaveLength(1);
+    for (const c of copied) expect(Number(c.split(' ')[3])).toBeLessThanOrEqual(leaveCursor);
+    expect(space.rowOf(alice, 'team')).toMatchObject({ state: 'closed', leaveCursor });
   });
 
   it('again says that it was left already', async () => {

@@ -1,5 +1,5 @@
 import type { LifecycleKey } from '@plane3/protocol';
-import type { Decision } from '@plane3/registry';
+import type { Decision, MembershipRow } from '@plane3/registry';
 
 /** What a port does with a question: the hard cases by name. */
 export type Mode = 'ok' | 'lost' | 'landed-unknown' | 'late' | 'refused';
@@ -19,6 +19,9 @@ export type Effect =
 export interface History {
   readonly joinCursor: number;
   leaveCursor: number | undefined;
+  state: MembershipRow['state'];
+  /** The highest post that was ever copied under it. */
+  copied: number;
 }
 
 export const INCARNATION = 'chat1';

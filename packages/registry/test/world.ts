@@ -147,6 +147,7 @@ export class World {
         g >= c.generation || (h.leaveCursor ?? 0) < c.seq,
         `${id} belongs to an earlier interval`,
       );
+    mine.copied = Math.max(mine.copied, c.seq);
     this.inbox.set(id, c);
   }
 
@@ -191,12 +192,17 @@ export class World {
     if (known === undefined) {
       for (const g of generations.keys())
         assert.ok(row.generation > g, `${key}: generation ${row.generation} after ${g}`);
-      generations.set(row.generation, { joinCursor: row.joinCursor, leaveCursor: row.leaveCursor });
+      const { joinCursor, leaveCursor, state } = row;
+      generations.set(row.generation, { joinCursor, leaveCursor, state, copied: 0 });
       return;
     }
     assert.equal(known.joinCursor, row.joinCursor, 'a join cursor never moves');
-    assert.ok(known.leaveCursor === undefined || known.leaveCursor === row.leaveCursor);
+    if (known.state === 'closed') assert.equal(known.leaveCursor, row.leaveCursor);
+    else assert.ok((known.leaveCursor ?? 0) <= (row.leaveCursor ?? Number.POSITIVE_INFINITY));
+    if (row.state === 'closed')
+      assert.ok(known.copied <= (row.leaveCursor ?? 0), 'a copy lies behind the leave cursor');
     known.leaveCursor = row.leaveCursor;
+    known.state = row.state;
   }
 
   commit(

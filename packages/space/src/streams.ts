@@ -81,10 +81,9 @@ export interface StreamSettings {
  */
 export const CONSUMERS_MAX = 100_000;
 export const CHAT_POSTS_PER_SENDER_MAX = 1_000;
-export const INBOX_AGE_MS_MAX = 30 * 86_400_000;
-export const TIMER_REQUEST_AGE_MS_MAX = 86_400_000;
-export const TIMER_AGE_MS_MAX = 31 * 86_400_000;
-export const DUPLICATE_WINDOW_MS = 120_000;
+const TIMER_REQUEST_AGE_MS_MAX = 86_400_000;
+const TIMER_AGE_MS_MAX = 31 * 86_400_000;
+const DUPLICATE_WINDOW_MS = 120_000;
 
 const NS_PER_MS = 1_000_000;
 
@@ -197,13 +196,12 @@ function vaultSpecs(names: SpaceNames, replicas: number, leaseTtlMs: number): St
     make('acl', bucket(buckets.acl), true),
     make('channels', bucket(buckets.channels)),
     make('members', bucket(buckets.members), true),
-    // Full means full: writing is refused, nothing unread is dropped. Message TTL is there for the
-    // fence and the cursor, which are written with `Nats-TTL: never` and so outlive the age.
+    // No age: the broker would drop unread entries in silence, and with them the fence and the
+    // cursor. Full means full: writing is refused, nothing unread is dropped.
     make(
       'inbox',
       {
         ...base(streams.inbox, [`${P}.dinbox.>`]),
-        ...aged(INBOX_AGE_MS_MAX),
         discard: 'new',
         allow_direct: true,
         allow_msg_ttl: true,

@@ -50,7 +50,7 @@ test('the settings that peers rely on are those of the wire contract', () => {
   expect(of('contracts')).toMatchObject({ deny_delete: true, deny_purge: true });
   expect(of('inbox')).toMatchObject({
     discard: 'new',
-    max_age: 30 * 24 * 3_600e9,
+    max_age: 0,
     allow_direct: true,
   });
   expect(of('presence').max_age).toBe(6e9);

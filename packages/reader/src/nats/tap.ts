@@ -13,7 +13,7 @@ import { inOurWords } from './refusals.ts';
 /** A first pass over what lies in the stream that takes longer has failed. */
 const LOAD_MS_MAX = 30_000;
 /** Stored times kept for copies that are not asked about yet. */
-export const TIMES_MAX = 65_536;
+const TIMES_MAX = 65_536;
 const NS_PER_S = 1_000_000_000;
 
 /**
