@@ -228,16 +228,19 @@ async function held() {
 async function read() {
   const items = await inbox('bob');
   expect('what bob gets', texts(items), ['one', 'two', 'three']);
-  expect('again', await inbox('bob'), []);
-  await settles('pending bob', () => pending('bob'), { pending: 0, handed_over: 0 });
+  const none = { pending: 0, handed_over: 0 };
+  const [again] = await Promise.all([
+    inbox('bob'),
+    settles('pending bob', () => pending('bob'), none),
+  ]);
+  expect('a second inbox', again, []);
   return `${texts(items).join(', ')}; a second inbox is empty, pending 0`;
 }
 
 async function leaves() {
   await agent('carol', 'team');
   await join('carol', 'team');
-  await post('team', 'for carol 1');
-  await post('team', 'for carol 2');
+  await Promise.all([post('team', 'for carol 1'), post('team', 'for carol 2')]);
   await settles('pending carol', () => pending('carol'), { pending: 2 });
   const left = await cotal(['leave', 'team', '--as', 'carol']);
   expect('leave', left, { disposed: 2, already_left: false });
@@ -249,8 +252,7 @@ async function leaves() {
 async function narrowed() {
   await agent('dave', 'plans');
   await join('dave', 'plans');
-  await post('plans', 'for dave 1');
-  await post('plans', 'for dave 2');
+  await Promise.all([post('plans', 'for dave 1'), post('plans', 'for dave 2')]);
   await settles('pending dave', () => pending('dave'), { pending: 2, withheld_sum: 0 });
   await cotal(['agent', 'set', 'dave', '--read', 'other']);
   const p = await settles('pending dave', () => pending('dave'), {

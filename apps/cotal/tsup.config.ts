@@ -13,6 +13,9 @@ export default defineConfig({
   splitting: false,
   noExternal: [/.*/],
   esbuildOptions(options) {
+    // Less to parse at every start; names stay, so that a stack trace can be read.
+    options.minifyWhitespace = true;
+    options.minifySyntax = true;
     options.conditions = ['@plane3/source', 'node', 'import', 'default'];
   },
   // CommonJS dependencies ask for these at run time.

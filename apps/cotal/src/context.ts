@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { fileCredential } from '@plane3/deliveryd';
 import { type CredentialSource, credentialFacts, Link, type Transport } from '@plane3/link';
@@ -155,11 +155,14 @@ export async function openStanding(
   return { link, lifecycle };
 }
 
-/** The credential file of an agent of this root; the youngest lifecycle of that name. */
+/** The credential file of an agent of this root; of several lifecycles the one written last. */
 export function agentFile(mesh: MeshContext, name: string): string {
   const { agentsFolder } = mesh.paths;
   const files = existsSync(agentsFolder) ? readdirSync(agentsFolder) : [];
-  const found = files.filter((f) => parseLifecycle(path.basename(f, '.creds'))?.actor === name);
+  const writtenMs = (f: string): number => statSync(path.join(agentsFolder, f)).mtimeMs;
+  const found = files
+    .filter((f) => parseLifecycle(path.basename(f, '.creds'))?.actor === name)
+    .sort((a, b) => writtenMs(a) - writtenMs(b));
   const file = found.at(-1);
   if (file === undefined)
     throw new Plane3Error('agent-unknown', {

@@ -201,5 +201,10 @@ function show(mesh: MeshContext, item: Item): void {
 }
 
 function showNotice(mesh: MeshContext, notice: Notice): void {
-  mesh.out.line(notice, () => `notice: ${notice.channel}: ${notice.reason}`);
+  const { kind, channel, reason } = notice;
+  const value =
+    notice.reason === 'live-gap'
+      ? { kind, channel, reason, away_ms: notice.awayMs }
+      : { kind, channel, reason, count: notice.count };
+  mesh.out.line(value, () => `notice: ${channel}: ${reason}`);
 }

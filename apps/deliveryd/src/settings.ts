@@ -24,7 +24,7 @@ const settingsSchema = z.strictObject({
   /** How long a member's hand-over may wait for its confirmation before the broker repeats it. */
   ackWaitMs: z.coerce.number().int().min(1_000).max(3_600_000).default(60_000),
   /** How long the copies of a member that went away stay handed over. */
-  detachGraceMs: z.coerce.number().int().min(0).max(3_600_000).default(60_000),
+  detachGraceMs: z.coerce.number().int().min(1).max(3_600_000).default(60_000),
   windowEntries: z.coerce.number().int().min(1).max(4_096).default(64),
   windowBytes: z.coerce
     .number()

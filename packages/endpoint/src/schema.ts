@@ -11,12 +11,21 @@ export type SchemaCheck =
 /** Longest explanation of a failed validation, in characters. */
 const WHY_CHARACTERS_MAX = 300;
 
-const ajv = new Ajv2020({ allErrors: false, strict: true, validateFormats: false });
+let validator: Ajv2020 | undefined;
 
-/** Compiles once; an invalid schema throws, which is a defect of the table. */
+const compile = (schema: JsonSchema): ValidateFunction => {
+  validator ??= new Ajv2020({ allErrors: false, strict: true, validateFormats: false });
+  return validator.compile(schema);
+};
+
+/**
+ * Compiles at the first value and once: a command line uses two schemas of the many. An invalid
+ * schema throws then, which is a defect of the table (a test compiles them all).
+ */
 export function compileSchema(schema: JsonSchema): (value: unknown) => SchemaCheck {
-  const validate: ValidateFunction = ajv.compile(schema);
+  let validate: ValidateFunction | undefined;
   return (value) => {
+    validate ??= compile(schema);
     if (validate(value)) return { ok: true };
     const error = validate.errors?.[0];
     const why = `${error?.instancePath || '/'} ${error?.message ?? 'is invalid'}`;

@@ -31,7 +31,11 @@ export function refusalError(r: Refusal, subject: string): Plane3Error {
   const detail = `${subject}: ${r.detail}`;
   const context = { ...r, subject };
   return r.kind === 'permission-denied'
-    ? new Plane3Error(code, { detail, context, help: 'issue it anew: cotal creds renew' })
+    ? new Plane3Error(code, {
+        detail,
+        context,
+        help: 'remove its file in .cotal/space.KEY, then: cotal up',
+      })
     : new Plane3Error(code, { detail, context });
 }
 

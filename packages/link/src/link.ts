@@ -78,8 +78,9 @@ export class Link {
   get generation(): number {
     return this.#generation;
   }
+  /** False from the moment on that `close` was called: what is on its way still ends. */
   get connected(): boolean {
-    return this.#connected;
+    return this.#connected && this.#closing === undefined;
   }
   /** Bytes of headers and body together that the broker takes. */
   get maxPayload(): number {
@@ -99,7 +100,7 @@ export class Link {
     handler: (m: Msg) => void,
     o: { readonly queue?: string } = {},
   ): Promise<Outcome<LinkSubscription, 'permission-denied'>> {
-    if (!this.#connected) return unknown('disconnected');
+    if (!this.connected) return unknown('disconnected');
     let denied = false;
     const subscription = this.nc.subscribe(subject, {
       ...o,
@@ -126,12 +127,17 @@ export class Link {
     });
   }
 
-  /** Fire and forget. Throws `broker-unreachable` while disconnected: nothing is kept for later. */
+  /**
+   * Fire and forget. Throws `broker-unreachable` while disconnected and once it is being closed:
+   * nothing is kept for later.
+   */
   publish(
     subject: string,
     body: Uint8Array,
     o: { readonly headers?: MsgHdrs; readonly reply?: string } = {},
   ): void {
+    if (this.#closing !== undefined)
+      throw new Plane3Error('broker-unreachable', { detail: 'the connection is being closed' });
     if (!this.#connected)
       throw new Plane3Error('broker-unreachable', {
         detail: `since ${new Date(this.#disconnectedMs).toISOString()}`,
@@ -141,11 +147,11 @@ export class Link {
 
   /** `done` when the broker has processed everything sent before. */
   async flush(timeoutMs = FLUSH_TIMEOUT_MS): Promise<Outcome<void>> {
-    if (!this.#connected) return unknown('disconnected');
+    if (!this.connected) return unknown('disconnected');
     const { generation } = this;
     const answered = await within(timeoutMs, this.nc.flush());
     // A ping that was queued while the connection went is answered by the next one.
-    const same = generation === this.#generation && this.#connected;
+    const same = generation === this.#generation && this.connected;
     if (answered === 'done' && same) return done(undefined);
     return unknown(answered === 'late' ? 'timeout' : 'disconnected');
   }

@@ -116,6 +116,21 @@ test('no broker, or one that says nothing, fails the first connect in bounded ti
   await expect(attempt([nats.url])).rejects.toMatchObject({ code: 'broker-unreachable' });
 });
 
+test('a link that is being closed refuses in our words, at once, whatever still runs on it', async () => {
+  const l = await link((await broker()).url);
+  const closed = l.close();
+  expect(l.connected).toBe(false);
+  expect(() => l.publish('a', utf8('1'))).toThrow(
+    expect.objectContaining({ code: 'broker-unreachable' }),
+  );
+  expect(await l.subscribe('a', () => {})).toMatchObject({ kind: 'unknown' });
+  expect(await l.flush()).toMatchObject({ kind: 'unknown' });
+  await closed;
+  expect(() => l.publish('a', utf8('1'))).toThrow(
+    expect.objectContaining({ code: 'broker-unreachable' }),
+  );
+});
+
 test('a link closed while connected, away or dialling stays closed', async () => {
   const nats = await broker();
   const relay = await relayTo(nats.url);

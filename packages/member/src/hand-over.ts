@@ -53,6 +53,10 @@ export class HandOver {
     let cancel: () => void = () => undefined;
     const answer = new Promise<Outcome<number, PullRefusal>>((resolve) => {
       let count = 0;
+      if (!this.#link.connected) {
+        resolve(refused('offline', 'not connected'));
+        return;
+      }
       const sub = this.#link.nc.subscribe(inbox, {
         callback: (error, m) => {
           if (error !== null) end(unknown(error.message));

@@ -26,7 +26,7 @@ describe('leave', () => {
     let leaving = false;
     const frontier: FrontierReader = {
       read: async () => {
-        const read = await space.chat.read();
+        const read = await space.chat.read(undefined);
         // Posts go on, and fan-out with them, between the frontier and the row that names it.
         if (leaving) space.post('team');
         if (leaving) p.decide();

@@ -109,6 +109,6 @@ export function commands(
   ];
 }
 
-/** Foreign clients watch a bucket by a pushed consumer with flow control. */
-export const flowControl = (bucket: string, what: string): GrantLine =>
-  pub(`$JS.FC.${bucketStream(bucket)}.>`, `answers flow control of ${what}`);
+/** A pushed consumer with flow control stalls for good when nobody answers the broker. */
+export const flowControl = (stream: string, what: string): GrantLine =>
+  pub(`$JS.FC.${stream}.>`, `answers flow control of ${what}`);

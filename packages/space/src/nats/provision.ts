@@ -156,7 +156,7 @@ export function requireWhole(reports: readonly StreamReport[]): void {
       detail: gone.map((r) => (r.kind === 'lost' ? `${r.name} is lost` : r.name)).join(', '),
       context: { reports: gone },
       ...(gone.some((r) => r.kind === 'lost')
-        ? { help: 'content is left beside it: restore the store from a backup (cotal restore DIR)' }
+        ? { help: 'content is left beside it: bring the folder of the store back from a backup' }
         : {}),
     });
   const wrong = reports.flatMap((r) => (r.kind === 'mismatch' ? [r] : []));
