@@ -1,4 +1,4 @@
-import { findBroker, readPidFile } from '@plane3/broker';
+import { findBroker, readPidFile, versionOf } from '@plane3/broker';
 import type { StatusData, StatusPart } from '@plane3/endpoint';
 import { ERRORS, isPlane3Error } from '@plane3/protocol';
 import type { MeshContext } from './context.ts';
@@ -112,7 +112,7 @@ async function brokerPart(mesh: MeshContext) {
     return {
       state: 'serving',
       url,
-      version: versionOf(found.record.bin),
+      version: await brokerVersion(found.record.bin),
       pid: found.record.pid,
       reason: null,
     };
@@ -126,8 +126,14 @@ async function brokerPart(mesh: MeshContext) {
   };
 }
 
-/** The version is in the path of our own cache and packages; otherwise the daemon tells it. */
-const versionOf = (bin: string): string | null => /v?(\d+\.\d+\.\d+)/.exec(bin)?.[1] ?? null;
+/** As the binary tells it; `null` when it cannot be asked any more. */
+async function brokerVersion(bin: string): Promise<string | null> {
+  try {
+    return (await versionOf(bin)).replace(/^v/, '');
+  } catch {
+    return null;
+  }
+}
 
 async function managerPart(mesh: MeshContext): Promise<PartReport & { pid: number | null }> {
   if (mesh.record.mode === 'open')

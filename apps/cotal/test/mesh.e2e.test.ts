@@ -1,5 +1,9 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
+import { JetStreamApi } from '@plane3/link';
+import { spaceNames } from '@plane3/protocol';
+import { readMeshRecord, TrustStore } from '@plane3/space';
+import { AdminLinks } from '@plane3/space/nats';
 import { eventually } from '@plane3/testkit';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Mesh } from './cli.ts';
@@ -27,6 +31,35 @@ const isAlive = (pid: number): boolean => {
     return false;
   }
 };
+
+/** What the broker itself says: entries in the private store, copies within the member's reach. */
+async function storedFor(mesh: Mesh, name: string): Promise<{ inbox: number; dlv: number }> {
+  const record = readMeshRecord(mesh.root, 'main');
+  if (record === undefined) throw new Error('no mesh record');
+  const names = spaceNames('main');
+  const trust = new TrustStore(mesh.root).open('main');
+  const links = new AdminLinks({
+    trust,
+    names,
+    servers: [record.server],
+    transport: { kind: 'plain' },
+  });
+  const count = async (profile: 'operator' | 'operator-vault', stream: string, kind: string) => {
+    const api = new JetStreamApi(await links.get(profile));
+    const subjectsFilter = `${names.prefix}.${kind}.local.${name}.*`;
+    const info = await api.streamInfo(stream, { subjectsFilter });
+    if (info.kind !== 'done') throw new Error(JSON.stringify(info));
+    return Object.values(info.value.state.subjects ?? {}).reduce((a, b) => a + b, 0);
+  };
+  try {
+    return {
+      inbox: await count('operator-vault', names.streams.inbox, 'dinbox'),
+      dlv: await count('operator', names.streams.dlv, 'dlv'),
+    };
+  } finally {
+    await links.close();
+  }
+}
 
 describe('a mesh, by its command line', () => {
   const mesh = new Mesh();
@@ -84,6 +117,7 @@ describe('a mesh, by its command line', () => {
     await expect
       .poll(() => pending('bob'), { timeout: 10_000 })
       .toMatchObject({ pending: 3, handed_over: 0 });
+    expect(await storedFor(mesh, 'bob')).toEqual({ inbox: 3, dlv: 0 });
     expect((await mesh.mail('bob')).map((m) => m.text)).toEqual(['one', 'two', 'three']);
     expect(await mesh.mail('bob')).toEqual([]);
     await expect.poll(() => pending('bob'), { timeout: 10_000 }).toMatchObject({ pending: 0 });

@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises';
 import { Plane3Error } from '@plane3/protocol';
 import { type PidRecord, readPidFile, removePidRecord } from './pid-record.ts';
 import { type StopOptions, type Stopped, stopProcess } from './stop.ts';
@@ -28,6 +29,9 @@ export type FoundBroker =
   /** A file that is none of ours, or a process that cannot be proved from here. */
   | { readonly kind: 'unprovable'; readonly detail: string };
 
+/** Where a broker writes the ports it got, beside its record. */
+export const portsFolderOf = (recordFile: string): string => `${recordFile}.ports`;
+
 /** What the record of a broker is worth at this moment. */
 export async function findBroker(recordFile: string): Promise<FoundBroker> {
   const file = await readPidFile<BrokerFacts>(recordFile);
@@ -52,6 +56,7 @@ export async function stopBroker(recordFile: string, o: StopOptions = {}): Promi
   if (found.kind === 'unprovable') throw unprovable(recordFile, found.detail);
   const stopped = await stopProcess(found.record, o);
   await removePidRecord(recordFile, found.record);
+  await rm(portsFolderOf(recordFile), { recursive: true, force: true });
   return stopped;
 }
 

@@ -8,7 +8,7 @@ import { identify } from './identity.ts';
 import { takeStartLock, writePidRecord } from './pid-record.ts';
 import { isPortTaken, listenerOf } from './port.ts';
 import { readiness } from './readiness.ts';
-import { type BrokerRecord, findBroker, unprovable } from './record.ts';
+import { type BrokerRecord, findBroker, portsFolderOf, unprovable } from './record.ts';
 import { type StopOptions, type Stopped, stopProcess } from './stop.ts';
 
 /** A store of many gigabytes is read before the broker listens. */
@@ -105,7 +105,7 @@ async function refuseTakenPort(listen: { host: string; port: number }): Promise<
 }
 
 async function launch(o: StartOptions): Promise<RunningBroker> {
-  const portsDir = `${o.recordFile}.ports`;
+  const portsDir = portsFolderOf(o.recordFile);
   await rm(portsDir, { recursive: true, force: true });
   await mkdir(portsDir, { recursive: true });
   const { child, exited, lastLines } = await spawnBroker(o, portsDir);

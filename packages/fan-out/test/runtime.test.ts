@@ -315,6 +315,26 @@ describe('the source', () => {
     expect(fanOut.status().counters.evicted).toBe(3);
     expect(w.copies()).toHaveLength(4);
   });
+
+  test('posts that one sender pushed out behind older posts of others are reported too', async () => {
+    const w = team();
+    for (let i = 0; i < 8; i++) say(w);
+    // A limit per subject leaves holes; the stream still begins where it began.
+    w.chat.posts = w.chat.posts.filter((p) => ![2, 3, 6].includes(p.seq));
+    const { fanOut } = w.daemon();
+    const seen: unknown[] = [];
+    fanOut.onEvent((e) => {
+      if (e.kind === 'evicted') seen.push(e);
+    });
+    void fanOut.start({ fenceSeq: w.inbox.raiseFence(), incarnation: 'd' });
+    expect(await w.settle(fanOut)).toBe(true);
+    expect(seen).toEqual([
+      { kind: 'evicted', from: 2, to: 3 },
+      { kind: 'evicted', from: 6, to: 6 },
+    ]);
+    expect(fanOut.status().counters.evicted).toBe(3);
+    expect(w.copies()).toHaveLength(10);
+  });
 });
 
 describe('the directory', () => {

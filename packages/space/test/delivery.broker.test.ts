@@ -122,6 +122,43 @@ test('hand-over: fenced copy, pull and confirmation seen, durable repaired, subj
   expect(done(await api.lastOf(streams.dlv, fence))?.seq).toBe(fenceSeq);
 });
 
+test('hand-over: the copies are followed beyond the window of the flow control', async () => {
+  const { streams, prefix } = broker.names;
+  const subject = handOverSubject(prefix, agent.lifecycle);
+  const publisher = new Publisher(space);
+  const api = new JetStreamApi(space);
+  const header = [['Cotal-Entry', 'x'.repeat(1_000)]] as const;
+  const copies = Array.from({ length: 3_000 }, () => publisher.publish(subject, body, header));
+  for (const stored of await Promise.all(copies)) done(stored);
+  const inbox = `${space.inboxPrefix}.tap`;
+  let seen = 0;
+  const sub = space.nc.subscribe(inbox, {
+    callback: (_, m) => {
+      if (m.headers?.code !== 100) seen++;
+      else if (m.reply) m.respond();
+    },
+  });
+  done(
+    await api.consumerCreate(streams.dlv, {
+      name: 'tap_test',
+      deliver_subject: inbox,
+      deliver_policy: 'all',
+      filter_subject: `${prefix}.dlv.*.*.*`,
+      ack_policy: 'none',
+      headers_only: true,
+      mem_storage: true,
+      max_deliver: 1,
+      flow_control: true,
+      idle_heartbeat: 1_000_000_000,
+      inactive_threshold: 5_000_000_000,
+    }),
+  );
+  await vi.waitFor(() => expect(seen).toBe(copies.length), { timeout: 10_000 });
+  sub.unsubscribe();
+  done(await api.purge(streams.dlv, { subject }));
+  publisher.close();
+});
+
 test('the member store: fence and cursor outlive its age, copies are read, deleted and purged', async () => {
   const { streams, prefix } = broker.names;
   const api = new JetStreamApi(vault);

@@ -1,5 +1,6 @@
 import {
   anycastSubject,
+  bucketStream,
   bucketSubject,
   directDurable,
   directSubject,
@@ -69,9 +70,9 @@ export function agentLines(names: SpaceNames, rights: AgentRights, userKey: stri
     ...(role === undefined ? [] : tasks(names, role)),
     pub(bucketSubject(names.buckets.presence, principalId(lifecycle)), 'its own presence'),
     ...bucketView(names.buckets.presence, 'presence'),
-    flowControl(names.buckets.presence, 'presence'),
+    flowControl(bucketStream(names.buckets.presence), 'presence'),
     ...bucketView(names.buckets.channels, 'the display copy of channel configuration'),
-    flowControl(names.buckets.channels, 'the display copy of channel configuration'),
+    flowControl(bucketStream(names.buckets.channels), 'the display copy of channel configuration'),
     ...(rights.agentStreamInfo === true
       ? [streamInfo(names.streams.chat, 'setting agentStreamInfo: shows every channel and sender')]
       : []),
