@@ -5,7 +5,7 @@ import { Fifo } from './fifo.ts';
 import type { Counters, Decision, Event, Limits, State, Stepped } from './model.ts';
 import { onAnswered, onBuried, onCursorAnswered, onVerified } from './proving.ts';
 import { beginning } from './recovery.ts';
-import { closeFor, onDecided, onPost, onRechecked, onSettle, pump } from './taking.ts';
+import { closeFor, gone, onDecided, onPost, onRechecked, onSettle, pump } from './taking.ts';
 
 /**
  * Fan-out as a machine: what happened goes in, what to do comes out. It knows no clock, no I/O
@@ -71,6 +71,8 @@ export const initial = (
   foundThrough: 0,
   recoveredFloors: { storeFloor: 0, deadFloor: 0 },
   evictedThrough: 0,
+  taken: 0,
+  holes: 0,
   recoveriesInARow: 0,
   sourcePending: 0,
 });
@@ -169,16 +171,12 @@ function onRecovered(
     s.evictedThrough = 0;
     s.announced.clear();
   }
-  if (begin.evicted !== undefined) {
-    const { from, to } = begin.evicted;
-    s.counters.evicted += Math.max(0, to - Math.max(from - 1, s.evictedThrough));
-    s.evictedThrough = Math.max(s.evictedThrough, to);
-    out.push({ kind: 'evicted', from, to });
-  }
+  if (begin.evicted !== undefined) gone(s, begin.evicted.from, begin.evicted.to, out);
   const from = Math.max(begin.seq, begin.evicted === undefined ? 1 : begin.evicted.to + 1);
   s.incarnation = event.source.incarnation;
   s.cursor = event.cursor;
   s.completed = from - 1;
+  s.taken = from - 1;
   s.decided = Math.max(s.decided ?? 0, from - 1);
   s.slots = event.slots;
   s.buried = event.buried;

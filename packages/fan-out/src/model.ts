@@ -240,7 +240,12 @@ export interface State {
   foundThrough: number;
   /** Floors of the cursor that the last recovery read. */
   recoveredFloors: { readonly storeFloor: number; readonly deadFloor: number };
+  /** Every hole up to this sequence is counted. */
   evictedThrough: number;
+  /** The last post that the source gave, or where it was asked to begin. */
+  taken: number;
+  /** Ranges that were gone; told one by one only at first. */
+  holes: number;
   /** Members of writes that nobody could answer for; resolved by the next scan. */
   unresolved: LifecycleKey[];
   recoveriesInARow: number;

@@ -9,8 +9,26 @@ export function onPost(s: State, event: Extract<Event, { kind: 'post' }>, out: D
   if (s.phase !== 'running') return;
   s.asked = Math.max(0, s.asked - 1);
   s.sourcePending = event.post.pending;
+  // The source proves its order, so what it passes over is not in the stream any more.
+  const { seq } = event.post;
+  if (seq > s.taken + 1) gone(s, s.taken + 1, seq - 1, out);
+  s.taken = Math.max(s.taken, seq);
   s.waiting.push(event.post);
   pump(s, out);
+}
+
+/**
+ * Both inclusive: posts that left the channel stream before they were decided, at its beginning or
+ * by the limit of one sender behind older posts of others. All are counted, and told for the
+ * first, second, fourth … range: a limit may leave a hole at every other post.
+ */
+export function gone(s: State, from: number, to: number, out: Decision[]): void {
+  const first = Math.max(from, s.evictedThrough + 1);
+  if (first > to) return;
+  s.evictedThrough = to;
+  s.counters.evicted += to - first + 1;
+  s.holes++;
+  if ((s.holes & (s.holes - 1)) === 0) out.push({ kind: 'evicted', from: first, to });
 }
 
 /** Issues, decides and asks for as much as the limits allow. */
