@@ -244,10 +244,9 @@ export class Space {
     });
   }
 
-  /** A plain ack, and a round trip so that the broker has it. */
+  /** An ack that the broker answers once it has counted it; a flush alone would not wait for that. */
   async ack(taken: readonly Taken[], body = ''): Promise<void> {
-    for (const t of taken) this.link.nc.publish(t.ackSubject, body);
-    await this.link.nc.flush();
+    await Promise.all(taken.map((t) => this.link.nc.request(t.ackSubject, body)));
   }
 
   /** Store ids in the member's store. */

@@ -1,5 +1,5 @@
 import { JetStreamApi, type Link, Publisher } from '@plane3/link';
-import { chatSubject, handOverSubject, type Lifecycle } from '@plane3/protocol';
+import { chatSubject, handOverSubject, historyDurable, type Lifecycle } from '@plane3/protocol';
 import { type Minted, userKeyOf } from '@plane3/space';
 import { AdminLinks, type Agent, Agents, listChannels, setChannel } from '@plane3/space/nats';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
@@ -147,6 +147,40 @@ test('a renewal keeps the user, ends nobody, and a narrowing later ends every ol
   expect(await connects(narrowed.minted)).toBe(true);
   const again = value(await agents.set(local('gwen'), { read: ['team'] }));
   expect(again.row.keys).toHaveLength(2);
+});
+
+test('no history consumer outlives the right it was made under, neither by narrowing nor by retirement', async () => {
+  const { streams, prefix } = broker.names;
+  const dana = value(await agents.add(ask('dana', ['team', 'ops'])));
+  const name = historyDurable(dana.lifecycle);
+  const filter = `${prefix}.chat.*.*.ops`;
+  const followOps = async (minted: Minted): Promise<void> => {
+    const link = await broker.connect(minted);
+    // Nothing in the broker ends a consumer with its maker, and its filter is not judged again.
+    value(
+      await new JetStreamApi(link).call(`CONSUMER.CREATE.${streams.chat}.${name}.${filter}`, {
+        stream_name: streams.chat,
+        config: { name, durable_name: name, filter_subject: filter, ack_policy: 'none' },
+      }),
+    );
+    await link.close();
+  };
+  const look = async (minted: Minted) => {
+    const link = await broker.connect(minted);
+    const found = await new JetStreamApi(link).consumerInfo(streams.chat, name);
+    await link.close();
+    return found;
+  };
+
+  await followOps(dana.minted);
+  const narrowed = value(await agents.set(local('dana'), { read: ['team'] }));
+  expect(await look(narrowed.minted)).toMatchObject({ reason: 'not-found' });
+
+  const widened = value(await agents.set(local('dana'), { read: ['team', 'ops'] }));
+  await followOps(widened.minted);
+  value(await agents.retire(local('dana')));
+  const admin = new JetStreamApi(await links.get('deprovisioner'));
+  expect(await admin.consumerInfo(streams.chat, name)).toMatchObject({ reason: 'not-found' });
 });
 
 test('two narrowings at once: one wins, the other is told of the conflict', async () => {

@@ -138,6 +138,8 @@ export function deprovisionerLines(names: SpaceNames, userKey: string): GrantLin
       consumerInfo(s, '*', 'looks before it deletes'),
       consumerDelete(s, '*', 'deletes the durable of a retired member'),
     ]),
+    consumerInfo(streams.chat, '*', 'looks before it deletes'),
+    consumerDelete(streams.chat, '*', 'ends history reads when rights change'),
   ];
 }
 

@@ -12,6 +12,7 @@ import {
   done,
   handOverDurable,
   handOverSubject,
+  historyDurable,
   type Lifecycle,
   lifecycleKey,
   type Outcome,
@@ -105,7 +106,8 @@ export class Agents {
 
   /**
    * Changes the rights: row, hand-overs taken back, fresh credential, old keys revoked (which ends
-   * their connections). The answered revision is what the daemon must have settled.
+   * their connections), and the history consumer that was made with them. The answered revision is
+   * what the daemon must have settled.
    */
   async set(
     who: Principal,
@@ -124,7 +126,9 @@ export class Agents {
     if (issued.kind !== 'done') return issued;
     const older = issued.value.row.keys.filter((k) => k.key !== key.publicKey);
     const revoked = await this.#revoke(older);
-    return revoked.kind === 'done' ? issued : revoked;
+    if (revoked.kind !== 'done') return revoked;
+    const ended = await this.#endHistory(known.value.lifecycle);
+    return ended.kind === 'done' ? issued : ended;
   }
 
   /**
@@ -278,7 +282,20 @@ export class Agents {
       if (deleted.kind !== 'done') return deleted;
     }
     const revoked = await this.#revoke(retired.row.keys);
-    return revoked.kind === 'done' ? done(retired) : revoked;
+    if (revoked.kind !== 'done') return revoked;
+    const ended = await this.#endHistory(lifecycle);
+    return ended.kind === 'done' ? done(retired) : ended;
+  }
+
+  /**
+   * Ends the consumer by which an agent reads history: its filter is judged when it is made and
+   * never again, so it would go on reading, or pushing to whom it likes, what its maker may read
+   * no more. Only after the keys are revoked, or it could be made again.
+   */
+  async #endHistory(member: Lifecycle): Promise<Outcome<void, AgentRefusal>> {
+    const api = new JetStreamApi(await this.#links.get('deprovisioner'));
+    const o = await api.consumerDelete(this.#links.names.streams.chat, historyDurable(member));
+    return o.kind === 'done' ? done(undefined) : o;
   }
 
   /** Takes the unconfirmed hand-overs of a member back; its entries stay in the member store. */
