@@ -357,3 +357,5 @@ const tally = (list) => {
 };
 
 await main();
+// A connection that a fault left behind would reconnect for ever.
+process.exit();

@@ -101,7 +101,13 @@ export function judge(ledger, chat, members, isLive) {
       const one = posts.length > 1 && posts[0].id !== '';
       const have = s === undefined ? 0 : one ? posts.length : s.seqs.size + s.live;
       if (have < due.length)
-        lost.push({ member: m.member, marker, seqs: due.map((p) => p.seq), have });
+        lost.push({
+          member: m.member,
+          channel: due[0].channel,
+          marker,
+          seqs: due.map((p) => p.seq),
+          have,
+        });
       if (s !== undefined && posts.length === 1) duplicates.push(...repeated(m, s.all));
     }
   }
@@ -121,11 +127,16 @@ function isOwed(ledger, m, p, isLive) {
   return open !== undefined && p.seq > open.joinCursor;
 }
 
-/** Surfaced again although the broker had answered the confirmation before. */
+/**
+ * Surfaced again although the broker had answered the confirmation of an earlier copy. A post that
+ * was first seen live has no copy to confirm: a client that starts anew sees it once more.
+ */
 function repeated(m, receipts) {
   const sorted = receipts.toSorted((a, b) => a.at - b.at);
   return sorted.flatMap((r, n) => {
-    const before = sorted.slice(0, n).find((b) => b.confirmed === true && b.confirmedAt < r.at);
+    const before = sorted
+      .slice(0, n)
+      .find((b) => b.confirmed === true && b.seq !== undefined && b.confirmedAt < r.at);
     return before === undefined
       ? []
       : [

@@ -71,22 +71,27 @@ class Person {
       }
     }
   }
-  async leaveAndReturn(leave, join) {
+  /**
+   * Leaves a channel and comes back to it. A leave that nobody could answer for may have been
+   * carried out: it is asked for again, in the next session too, until its cursor is known.
+   */
+  async leaveAndReturn(leave, join, channel = this.pick()) {
     const { ledger } = this.world;
     const { renewals } = this;
-    const channel = this.pick();
     if (ledger.openInterval(this.member, channel) === undefined) return;
+    this.leaving = channel;
     for (let n = 0; n < LEAVE_TRIES_MAX; n++) {
       const left = await leave(channel);
       if (left.cursor !== undefined) {
         ledger.left(this.member, channel, left.cursor, nowMs());
+        this.leaving = undefined;
         break;
       }
       this.note(`leave: ${left.why}`);
       if (this.renewals !== renewals) return;
       await sleep(400);
     }
-    await sleep(this.world.random() * 1_500);
+    if (!this.draining) await sleep(this.world.random() * 1_500);
     await join(channel);
   }
 }
@@ -96,9 +101,19 @@ export class ClientPerson extends Person {
     const { world } = this;
     this.sessions++;
     const link = await this.openLink();
-    const m = await Member.open({ space: world.mesh.space, lifecycle: this.lifecycle, link });
+    const options = { space: world.mesh.space, lifecycle: this.lifecycle, link };
+    const m = await Member.open(options).catch(async (e) => {
+      await link.close();
+      throw e;
+    });
     const endMs = nowMs() + forMs;
     try {
+      if (this.leaving !== undefined)
+        await this.leaveAndReturn(
+          (c) => this.#leave(m, c),
+          (c) => m.join(c),
+          this.leaving,
+        );
       for (const c of this.channels)
         if (world.ledger.openInterval(this.member, c) === undefined || world.random() < 0.5)
           await m.join(c);
@@ -181,6 +196,8 @@ export class ForeignPerson extends Person {
         }
       })();
       const join = (c) => this.#join(caller, c);
+      if (this.leaving !== undefined)
+        await this.leaveAndReturn((c) => this.#leave(caller, c), join, this.leaving);
       for (const c of this.channels)
         if (world.ledger.openInterval(this.member, c) === undefined) await join(c);
       while (
