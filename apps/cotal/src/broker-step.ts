@@ -3,6 +3,7 @@ import path from 'node:path';
 import { findBroker, locateBroker, startBroker } from '@plane3/broker';
 import { Plane3Error } from '@plane3/protocol';
 import {
+  checkedMeshRecord,
   LEASE_TTL_MS_DEFAULT,
   type MeshRecord,
   readMeshRecord,
@@ -24,6 +25,7 @@ export interface UpFlags {
   readonly tlsCa?: string;
   readonly replicas?: number;
   readonly server?: string;
+  readonly acceptRecreated?: boolean;
 }
 
 const HOST = '127.0.0.1';
@@ -34,9 +36,10 @@ const HOST = '127.0.0.1';
  */
 export function decideRecord(ctx: Context, flags: UpFlags): MeshRecord {
   const known = readMeshRecord(ctx.root, ctx.space);
-  if (known !== undefined) return agreeing(ctx, known, flags);
+  if (known !== undefined) return checkedMeshRecord(agreeing(ctx, known, flags));
   const port = flags.port ?? 0;
-  return {
+  // Checked before anything is started: a broker without a record is one that `down` cannot find.
+  return checkedMeshRecord({
     v: 1,
     space: ctx.space,
     mode: flags.open === true ? 'open' : 'auth',
@@ -51,7 +54,7 @@ export function decideRecord(ctx: Context, flags: UpFlags): MeshRecord {
     replicas: flags.replicas ?? 1,
     sync: flags.sync ?? 'interval',
     created: Date.now(),
-  };
+  });
 }
 
 function transportFlags(flags: UpFlags): MeshRecord['transport'] {

@@ -12,6 +12,8 @@ import { spawnSelf } from './spawn.ts';
 const SERVE_TIMEOUT_MS = 20_000;
 const ASK_DEADLINE_MS = 1_000;
 const ASK_EVERY_MS = 50;
+/** A part that does not serve has this long to come back, from where an answer was first had. */
+const DEGRADED_GRACE_MS = 8_000;
 /** Waiting for a dead holder's lease: its TTL and this much more. */
 const LEASE_SLACK_MS = 2_000;
 
@@ -59,11 +61,14 @@ export async function daemonProcess(mesh: MeshContext): Promise<DaemonProcess> {
  * Serving, and by the very daemon that was found or started: its incarnation answers as the
  * holder of the lease. Otherwise throws with that daemon's own reason.
  */
-export async function ensureDaemon(mesh: MeshContext, wait: boolean): Promise<Serving> {
-  const untilMs = performance.now() + (wait ? mesh.record.leaseTtlMs + LEASE_SLACK_MS : 0);
+export async function ensureDaemon(
+  mesh: MeshContext,
+  o: { readonly wait: boolean; readonly acceptRecreated: boolean },
+): Promise<Serving> {
+  const untilMs = performance.now() + (o.wait ? mesh.record.leaseTtlMs + LEASE_SLACK_MS : 0);
   for (;;) {
     try {
-      return await startOrFind(mesh);
+      return await startOrFind(mesh, o.acceptRecreated);
     } catch (e) {
       const retry = e instanceof Plane3Error && e.code === 'lease-not-expired';
       if (!retry || performance.now() > untilMs) throw e;
@@ -73,7 +78,7 @@ export async function ensureDaemon(mesh: MeshContext, wait: boolean): Promise<Se
   }
 }
 
-async function startOrFind(mesh: MeshContext): Promise<Serving> {
+async function startOrFind(mesh: MeshContext, acceptRecreated: boolean): Promise<Serving> {
   const found = await daemonProcess(mesh);
   if (found.kind === 'unprovable')
     throw new Plane3Error('not-ours', {
@@ -83,6 +88,7 @@ async function startOrFind(mesh: MeshContext): Promise<Serving> {
   if (found.kind === 'running') return awaitServing(mesh, found.pid, undefined, false);
   const logAt = sizeOf(mesh.paths.deliveryLog);
   const args = ['deliver', '--space', mesh.space, '--root', mesh.root];
+  if (acceptRecreated) args.push('--on-recreated', 'restart');
   const child = spawnSelf(args, { stderrFile: mesh.paths.deliveryLog });
   return awaitServing(mesh, child.pid ?? -1, { child, logAt }, true);
 }
@@ -99,6 +105,7 @@ async function awaitServing(
   isNew: boolean,
 ): Promise<Serving> {
   const untilMs = performance.now() + SERVE_TIMEOUT_MS;
+  let degradedAtMs: number | undefined;
   while (performance.now() < untilMs) {
     if (started !== undefined && started.child.exitCode !== null)
       throw exitReason(mesh, started.child.exitCode, started.logAt);
@@ -109,8 +116,11 @@ async function awaitServing(
     const own = await daemonProcess(mesh);
     if (own.kind === 'running' && own.pid === pid) {
       const status = await askStatus(mesh);
-      if (status?.incarnation === own.incarnation && status.state !== 'starting')
-        return { pid, status, started: isNew };
+      if (status?.incarnation === own.incarnation && status.state !== 'starting') {
+        degradedAtMs ??= performance.now();
+        if (status.state === 'serving' || performance.now() - degradedAtMs > DEGRADED_GRACE_MS)
+          return { pid, status, started: isNew };
+      }
     } else if (started === undefined && own.kind === 'none')
       throw new Plane3Error('not-serving', { detail: `process ${pid} ended` });
     await sleep(ASK_EVERY_MS);

@@ -28,11 +28,15 @@ const list = (text: string, before: string[] = []): string[] => [
 ];
 
 const whole =
-  (min: number) =>
+  (min: number, max = Number.MAX_SAFE_INTEGER) =>
   (text: string): number => {
     const n = Number(text);
-    if (!Number.isSafeInteger(n) || n < min)
-      throw new InvalidArgumentError(`not a whole number from ${min} on`);
+    if (!Number.isSafeInteger(n) || n < min || n > max)
+      throw new InvalidArgumentError(
+        max === Number.MAX_SAFE_INTEGER
+          ? `not a whole number from ${min} on`
+          : `not a whole number from ${min} to ${max}`,
+      );
     return n;
   };
 
@@ -92,6 +96,7 @@ interface UpOptions extends Globals {
   readonly tlsCa?: string;
   readonly replicas?: number;
   readonly server?: string;
+  readonly acceptRecreated?: boolean;
 }
 
 function lifecycleVerbs(
@@ -105,7 +110,7 @@ function lifecycleVerbs(
     .option('--open', 'open dev mode: no credentials, live only, no daemon')
     .option('--foreground', 'stay; stop everything at Ctrl-C, fail when the daemon ends')
     .option('--wait', "wait for a dead daemon's lease to expire")
-    .option('--port <n>', 'port of the broker (default: the broker picks one)', whole(1))
+    .option('--port <n>', 'port of the broker (default: the broker picks one)', whole(1, 65_535))
     .option('--lease-ttl <s>', 'time to live of the lease, e.g. 30s', duration)
     .addOption(
       new Option('--sync <mode>', 'when the broker syncs to disk').choices(['interval', 'always']),
@@ -115,12 +120,15 @@ function lifecycleVerbs(
     .option('--tls-ca <file>', 'CA that clients verify it with')
     .option('--replicas <n>', 'copies of each stream', whole(1))
     .option('--server <url>', 'a broker that runs elsewhere')
+    .option('--accept-recreated', 'take up a channel stream made anew; what the old one held is lost')
     .action(async (o: UpOptions) => {
       const { leaseTtl, ...rest } = o;
-      await up(context(o), {
-        ...rest,
-        ...(leaseTtl === undefined ? {} : { leaseTtlMs: leaseTtl }),
-      });
+      setExit(
+        await up(context(o), {
+          ...rest,
+          ...(leaseTtl === undefined ? {} : { leaseTtlMs: leaseTtl }),
+        }),
+      );
     });
   verb(p, 'down', 'stop daemon, manager and broker, in this order')
     .option('--keep-broker', 'leave the broker running')

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readPidFile, takeStartLock } from '@plane3/broker';
 import { Link } from '@plane3/link';
-import { type Outcome, Plane3Error } from '@plane3/protocol';
+import { ERRORS, type Outcome, Plane3Error } from '@plane3/protocol';
 import { type MeshRecord, type StreamReport, streamSpecs, TrustStore } from '@plane3/space';
 import { provisionStreams, requireWhole, writeDefaults } from '@plane3/space/nats';
 import { decideRecord, ensureBroker, type UpFlags } from './broker-step.ts';
@@ -21,18 +21,35 @@ import { spawnSelf } from './spawn.ts';
 
 const MANAGER_TIMEOUT_MS = 10_000;
 
-/** Broker, manager, daemon, in this order; idempotent; relaunches only what is missing. */
-export async function up(ctx: Context, flags: UpFlags): Promise<void> {
-  mkdirSync(path.dirname(ctx.paths.meshRecord), { recursive: true });
+/**
+ * Broker, manager, daemon, in this order; idempotent; relaunches only what is missing. Answers the
+ * exit code: that of `not-serving` if the daemon answers and a part of it does not serve.
+ */
+export async function up(ctx: Context, flags: UpFlags): Promise<number> {
+  makeFolder(path.dirname(ctx.paths.meshRecord));
   const lock = await takeStartLock(`${ctx.paths.meshRecord}.up.lock`);
+  let serves = true;
   try {
     const wanted = decideRecord(ctx, flags);
     if (wanted.mode === 'open') await upOpen(ctx, wanted);
-    else await upAuthenticated(ctx, wanted, flags);
+    else serves = await upAuthenticated(ctx, wanted, flags);
   } finally {
     await lock.release();
   }
   if (flags.foreground === true) await stay(openMeshContext(ctx));
+  return serves ? 0 : ERRORS['not-serving'].exitCode;
+}
+
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (cause) {
+    throw new Plane3Error('settings-invalid', {
+      detail: `cannot make ${folder}: ${(cause as NodeJS.ErrnoException).code ?? ''}`,
+      help: 'choose a folder that you may write: --root DIR',
+      cause,
+    });
+  }
 }
 
 async function upOpen(ctx: Context, wanted: MeshRecord): Promise<void> {
@@ -69,14 +86,21 @@ async function upOpen(ctx: Context, wanted: MeshRecord): Promise<void> {
   );
 }
 
-async function upAuthenticated(ctx: Context, wanted: MeshRecord, flags: UpFlags): Promise<void> {
+async function upAuthenticated(
+  ctx: Context,
+  wanted: MeshRecord,
+  flags: UpFlags,
+): Promise<boolean> {
   const trust = await new TrustStore(ctx.root).create(ctx.space);
   const broker = await ensureBroker(ctx, wanted, trust);
   const mesh = openMeshContext(ctx);
   await provision(mesh);
   await renewStanding({ trust, names: ctx.names, paths: ctx.paths, nowMs: Date.now() });
   const manager = await ensureManager(mesh);
-  const daemon = await ensureDaemon(mesh, flags.wait === true);
+  const daemon = await ensureDaemon(mesh, {
+    wait: flags.wait === true,
+    acceptRecreated: flags.acceptRecreated === true,
+  });
   const value = {
     space: ctx.space,
     mode: 'auth',
@@ -97,6 +121,9 @@ async function upAuthenticated(ctx: Context, wanted: MeshRecord, flags: UpFlags)
       `daemon   ${daemon.status.state}  pid ${daemon.pid}  incarnation ${daemon.status.incarnation}`,
     ].join('\n'),
   );
+  const serves = daemon.status.state === 'serving';
+  if (!serves) mesh.out.note(`not all serves: ${daemon.status.reason ?? ''}; look: cotal status`);
+  return serves;
 }
 
 /** What a space consists of, made or repaired and read back. */

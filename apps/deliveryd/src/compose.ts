@@ -41,6 +41,7 @@ import type { Mesh } from './mesh.ts';
 import { RightsDirectory } from './rights.ts';
 import { RightsSettler } from './rights-settler.ts';
 import type { Settings } from './settings.ts';
+import { SteadyNoise } from './steady-noise.ts';
 
 /**
  * The composition: the only place where the six domain packages meet. One engine is one term of
@@ -112,6 +113,7 @@ class DeliveryEngine implements Engine {
   readonly #inbox: JetStreamApi;
   readonly #entries: NatsEntryStore;
   readonly #sinceMs = Date.now();
+  readonly #noise = new SteadyNoise(clock.nowMs);
   #server: EndpointServer | undefined;
   #stopped = false;
 
@@ -141,7 +143,11 @@ class DeliveryEngine implements Engine {
     this.#channels.displayWith(connections.spaceWrites);
     must('memberships', await this.#registry.start());
     // Without a cursor (a space's first start) every post that is kept is decided.
-    const started = await this.#fanOut.start({ fenceSeq: fence.inbox, incarnation });
+    const started = await this.#fanOut.start({
+      fenceSeq: fence.inbox,
+      incarnation,
+      onRecreated: this.#p.settings.onRecreated,
+    });
     must('fan-out', started);
     must('reader', await this.#reader.start({ fenceSeq: fence.dlv, incarnation }));
     this.#settler.start();
@@ -296,6 +302,9 @@ class DeliveryEngine implements Engine {
     this.#fanOut.onEvent((e) => this.#fanOutEvent(e));
     this.#reader.onEvent((e) => {
       if (e.kind === 'fence-lost') onFenceLost(`hand-over: ${e.detail}`);
+      else if (e.kind === 'hand-over-recreated')
+        // The new stream has no fence yet, and whoever holds the lease may put one there.
+        onFenceLost(`hand-over: the stream was made anew (${e.detail})`);
       else log.info({ component: 'reader', ...e }, e.kind);
     });
   }
@@ -305,12 +314,26 @@ class DeliveryEngine implements Engine {
     if (e.kind === 'fence-lost') onFenceLost(`store: ${e.detail}`);
     else if (e.kind === 'store-recreated' && e.refused)
       onFatal(new Plane3Error('store-recreated', { detail: 'CHAT', context: { ...e } }));
-    else if (e.kind === 'phase')
-      log.info(
-        { event: 'fan-out.phase', component: 'fan-out', phase: e.phase, reason: e.reason },
-        e.phase,
+    else {
+      const unwritten = this.#noise.admit(
+        e.kind === 'phase' ? `${e.phase} ${e.reason?.trouble ?? ''}` : e.kind,
       );
-    else log.warn({ event: `fan-out.${e.kind}`, component: 'fan-out', ...e }, e.kind);
+      if (unwritten === undefined) return;
+      const more = unwritten === 0 ? {} : { unwritten };
+      if (e.kind === 'phase')
+        log.info(
+          {
+            event: 'fan-out.phase',
+            component: 'fan-out',
+            phase: e.phase,
+            reason: e.reason,
+            ...more,
+          },
+          e.phase,
+        );
+      else
+        log.warn({ event: `fan-out.${e.kind}`, component: 'fan-out', ...e, ...more }, e.kind);
+    }
   }
 
   async #catchUp(range: {
@@ -436,8 +459,11 @@ class DeliveryEngine implements Engine {
         }),
       },
       reader: {
-        state: reader.phase === 'serving' ? 'serving' : 'degraded',
+        state: reader.phase === 'serving' && !reader.handOverMissing ? 'serving' : 'degraded',
         since,
+        ...(reader.handOverMissing
+          ? { reason: 'the hand-over stream is missing: entries wait in the store' }
+          : {}),
         counters: flatCounters(reader.counters),
       },
       registry: {

@@ -21,6 +21,7 @@ function parse(argv: readonly string[]): { flags: SettingsInput; file: string | 
     .option('--root <dir>', 'folder that holds .cotal', process.cwd())
     .option('--shard <i>', 'which shard', '0')
     .option('--shards <n>', 'how many there are', '1')
+    .option('--on-recreated <what>', 'a channel stream made anew: refuse or restart')
     .option('--log-level <level>', 'trace, debug, info, warn or error')
     .option('--config <file>', 'settings as JSON')
     .exitOverride()

@@ -37,6 +37,11 @@ const settingsSchema = z.strictObject({
   catchUpMs: z.coerce.number().int().min(0).default(600_000),
   /** A view of a bucket that was not proved current for this long decides nothing. */
   viewFreshnessMs: z.coerce.number().int().min(1_000).default(5_000),
+  /**
+   * What to do when the channel stream is another one than the stored cursor counts in: refuse and
+   * say so, or take up the new one. What the old one held above the cursor is lost either way.
+   */
+  onRecreated: z.enum(['refuse', 'restart']).default('refuse'),
   /** The daemon ends when the broker was out of reach for this long. */
   brokerGoneMs: z.coerce.number().int().min(1_000).default(300_000),
 });

@@ -344,7 +344,7 @@ export const ERRORS = {
     'stop',
     3,
     'a stream was recreated under the daemon',
-    'look at what is left: cotal status',
+    'go on with the new one (what the old one still held is lost): cotal up --accept-recreated',
   ),
   'agent-unknown': e(
     'space',

@@ -34,6 +34,8 @@ export interface ReaderStatus {
   readonly phase: 'stopped' | 'starting' | 'serving' | 'ended';
   readonly attached: number;
   readonly lingering: number;
+  /** The hand-over stream was not there at the last look: nothing is handed over, nothing is lost. */
+  readonly handOverMissing: boolean;
   /** Copies within reach of members now. */
   readonly handedOver: number;
   readonly openPublishes: number;
@@ -273,6 +275,7 @@ export class Reader {
     }
     return {
       phase: this.#phase,
+      handOverMissing: term?.handOverMissing ?? false,
       ...count,
       openPublishes: term?.issuer.open ?? 0,
       leavingParked: term?.leaver.parked ?? 0,

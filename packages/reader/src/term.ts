@@ -53,6 +53,7 @@ export class ReaderTerm implements Term {
   #quiet = false;
   #cancelSweep: () => void = () => {};
   #sweeps = 0;
+  #handOverMissing = false;
   #handOverIncarnation: string | undefined;
 
   constructor(o: TermOptions) {
@@ -70,6 +71,10 @@ export class ReaderTerm implements Term {
 
   get ended(): boolean {
     return this.#ended;
+  }
+
+  get handOverMissing(): boolean {
+    return this.#handOverMissing;
   }
 
   get ready(): boolean {
@@ -344,6 +349,8 @@ export class ReaderTerm implements Term {
     }
     const o = await this.ports.handOver.incarnation();
     if (this.#ended) return;
+    if (o.kind !== 'unknown')
+      this.#handOverMissing = o.kind === 'refused' && o.reason === 'missing';
     if (o.kind === 'done' && o.value !== this.#handOverIncarnation)
       this.endAtOnce({ kind: 'hand-over-recreated', detail: o.value });
     else this.#nextSweep();

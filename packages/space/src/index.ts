@@ -49,6 +49,7 @@ export {
   type SpacePaths,
   type StandingCredential,
   spacePaths,
+  checkedMeshRecord,
   writeMeshRecord,
 } from './layout.ts';
 export {

@@ -128,13 +128,18 @@ export const meshRecordSchema = z.strictObject({
 });
 export type MeshRecord = z.infer<typeof meshRecordSchema>;
 
+/** @throws Plane3Error `settings-invalid` */
+export function checkedMeshRecord(record: MeshRecord): MeshRecord {
+  const parsed = meshRecordSchema.safeParse(record);
+  if (parsed.success) return parsed.data;
+  throw new Plane3Error('settings-invalid', { detail: z.prettifyError(parsed.error) });
+}
+
 /** @throws Plane3Error `settings-invalid`; nothing is written then */
 export function writeMeshRecord(root: string, record: MeshRecord): void {
-  const parsed = meshRecordSchema.safeParse(record);
-  if (!parsed.success)
-    throw new Plane3Error('settings-invalid', { detail: z.prettifyError(parsed.error) });
+  const checked = checkedMeshRecord(record);
   const path = spacePaths(root, record.space).meshRecord;
-  writePublicFile(path, `${JSON.stringify(parsed.data, null, 2)}\n`);
+  writePublicFile(path, `${JSON.stringify(checked, null, 2)}\n`);
 }
 
 /**
@@ -159,7 +164,11 @@ function parseMeshRecord(path: string, text: string): MeshRecord {
   try {
     json = JSON.parse(text);
   } catch (cause) {
-    throw new Plane3Error('settings-invalid', { detail: `${path} is not JSON`, cause });
+    throw new Plane3Error('settings-invalid', {
+      detail: `${path} is not JSON`,
+      help: `restore ${path}, or remove it and give cotal up the flags of this mesh again: streams and keys stay`,
+      cause,
+    });
   }
   const parsed = meshRecordSchema.safeParse(json);
   if (parsed.success) return parsed.data;
@@ -177,7 +186,11 @@ export function listMeshSpaces(root: string): string[] {
     names = readdirSync(folder);
   } catch (e) {
     if (isErrno(e, 'ENOENT')) return [];
-    throw e;
+    throw new Plane3Error('settings-invalid', {
+      detail: `${folder} cannot be read as a folder`,
+      help: 'look at it, or choose another: --root DIR',
+      cause: e,
+    });
   }
   const records = names.filter((n) => /^mesh\.[0-9a-f]+\.json$/.test(n));
   return records
