@@ -1,7 +1,13 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { Caller } from '@plane3/endpoint/nats';
-import { isActor, Plane3Error, parseLifecycle, principalId } from '@plane3/protocol';
+import {
+  isActor,
+  isChannelPattern,
+  Plane3Error,
+  parseLifecycle,
+  principalId,
+} from '@plane3/protocol';
 import { ensureSecretFolder, writeSecretFile } from '@plane3/space';
 import { Agents, type IssuedAgent } from '@plane3/space/nats';
 import { type MeshContext, openStanding, withAdmin } from './context.ts';
@@ -27,7 +33,17 @@ const who = (actor: string): { owner: string; actor: string } => {
   return { owner: LOCAL, actor };
 };
 
+const requirePatterns = (f: AgentFlags): void => {
+  for (const pattern of [...(f.read ?? []), ...(f.write ?? [])])
+    if (!isChannelPattern(pattern))
+      throw new Plane3Error('usage', {
+        detail: `not a channel pattern: ${pattern}`,
+        help: 'use dotted segments of letters, digits, - and _; * for one, > at the end for the rest',
+      });
+};
+
 export async function addAgent(mesh: MeshContext, actor: string, f: AgentFlags): Promise<void> {
+  requirePatterns(f);
   const issued = await withAdmin(mesh, async (links) =>
     proved(
       await new Agents(links).add({
@@ -48,6 +64,7 @@ export async function renewAgent(mesh: MeshContext, actor: string): Promise<void
 
 /** Rights recorded, hand-overs taken back, old key revoked; then the daemon must have settled it. */
 export async function setAgent(mesh: MeshContext, actor: string, f: AgentFlags): Promise<void> {
+  requirePatterns(f);
   const issued = await withAdmin(mesh, async (links) =>
     proved(
       await new Agents(links).set(who(actor), {

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { findBroker, locateBroker, startBroker } from '@plane3/broker';
 import { Plane3Error } from '@plane3/protocol';
@@ -61,6 +61,9 @@ function transportFlags(flags: UpFlags): MeshRecord['transport'] {
   const { tlsCert, tlsKey, tlsCa } = flags;
   if ((tlsCert === undefined) !== (tlsKey === undefined))
     throw new Plane3Error('usage', { detail: '--tls-cert and --tls-key go together' });
+  for (const file of [tlsCert, tlsKey, tlsCa])
+    if (file !== undefined && !existsSync(file))
+      throw new Plane3Error('settings-invalid', { detail: `no such file: ${file}` });
   if (tlsCert === undefined && tlsCa === undefined) return { kind: 'plain' };
   return { kind: 'tls', ...(tlsCa === undefined ? {} : { caFile: path.resolve(tlsCa) }) };
 }

@@ -1,6 +1,7 @@
 import { CHANNEL_DEFAULTS_KEY, type DeliveryClass } from '@plane3/protocol';
 import { listChannels, setChannel } from '@plane3/space/nats';
 import { type MeshContext, withAdmin } from './context.ts';
+import { requireChannel } from './member-verbs.ts';
 import { table } from './output.ts';
 import { proved } from './up.ts';
 
@@ -9,6 +10,7 @@ export async function channelSet(
   channel: string,
   deliveryClass: DeliveryClass,
 ): Promise<void> {
+  if (channel !== CHANNEL_DEFAULTS_KEY) requireChannel(channel);
   const set = await withAdmin(mesh, async (l) =>
     proved(await setChannel(l, channel, { deliveryClass })),
   );

@@ -37,7 +37,7 @@ async function withMember<T>(
   }
 }
 
-const requireChannel = (channel: string): void => {
+export const requireChannel = (channel: string): void => {
   if (!isChannel(channel))
     throw new Plane3Error('usage', {
       detail: `not a concrete channel: ${channel}`,
@@ -100,14 +100,18 @@ export async function post(
   flags: PostFlags,
 ): Promise<void> {
   requireChannel(channel);
-  const receipt = proved(
-    await withMember(mesh, name, false, (m) =>
-      m.post(channel, text, {
-        ...(flags.mention === undefined ? {} : { mentions: flags.mention }),
-        ...(flags.data === undefined ? {} : { data: parseData(flags.data) }),
-      }),
-    ),
+  const posted = await withMember(mesh, name, false, (m) =>
+    m.post(channel, text, {
+      ...(flags.mention === undefined ? {} : { mentions: flags.mention }),
+      ...(flags.data === undefined ? {} : { data: parseData(flags.data) }),
+    }),
   );
+  if (posted.kind === 'refused' && posted.reason === 'permission-denied')
+    throw new Plane3Error('permission-denied', {
+      detail: posted.detail,
+      help: `ask an operator: cotal agent set ${name} --write CH (the whole list)`,
+    });
+  const receipt = proved(posted);
   const { seq, id, guarantee } = receipt;
   mesh.out.data(
     { channel, seq, id, class: receipt.class, guarantee },

@@ -2,6 +2,7 @@ import type { DeliveryCalls, DeliveryCommand } from '@plane3/endpoint';
 import { Caller } from '@plane3/endpoint/nats';
 import { Plane3Error, principalId } from '@plane3/protocol';
 import { type MeshContext, openStanding, requireAuth } from './context.ts';
+import { requireChannel } from './member-verbs.ts';
 import { ago, table } from './output.ts';
 import { proved } from './up.ts';
 
@@ -40,16 +41,9 @@ export async function pending(mesh: MeshContext, name: string | undefined): Prom
     oldest_age_ms: m.oldestAgeMs,
     as_of: new Date(answer.asOf).toISOString(),
   }));
-  const empty = {
-    member: member ?? null,
-    uid: null,
-    pending: 0,
-    handed_over: 0,
-    withheld: {},
-    oldest_age_ms: null,
-    as_of: new Date(answer.asOf).toISOString(),
-  };
-  mesh.out.data(name === undefined ? rows : (rows.at(-1) ?? empty), () =>
+  if (member !== undefined && rows.length === 0)
+    throw new Plane3Error('agent-unknown', { detail: member });
+  mesh.out.data(member === undefined ? rows : rows.at(-1), () =>
     table(
       ['member', 'pending', 'handed over', 'withheld', 'oldest'],
       rows.map((r) => [
@@ -66,6 +60,7 @@ export async function pending(mesh: MeshContext, name: string | undefined): Prom
 }
 
 export async function members(mesh: MeshContext, channel: string): Promise<void> {
+  requireChannel(channel);
   const answer = await ask(mesh, 'members', { channel });
   const durable = answer.members.map((m) => ({
     member: m.member,

@@ -74,6 +74,7 @@ Examples:
   cotal join team --as bob
   cotal post team "hello" --as bob
   cotal inbox --as bob --wait 2s
+  cotal deliver --help                 the delivery daemon, in the foreground
 
 Exit codes: ${[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 70, 124].join(' ')} (docs/reference/cli.md)`,
   );
@@ -120,7 +121,10 @@ function lifecycleVerbs(
     .option('--tls-ca <file>', 'CA that clients verify it with')
     .option('--replicas <n>', 'copies of each stream', whole(1))
     .option('--server <url>', 'a broker that runs elsewhere')
-    .option('--accept-recreated', 'take up a channel stream made anew; what the old one held is lost')
+    .option(
+      '--accept-recreated',
+      'take up a channel stream made anew; what the old one held is lost',
+    )
     .action(async (o: UpOptions) => {
       const { leaseTtl, ...rest } = o;
       setExit(

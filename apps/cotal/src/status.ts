@@ -34,7 +34,7 @@ export async function status(mesh: MeshContext): Promise<number> {
     daemon,
     broker,
     manager,
-    parts: { ...partsOf(answer.data), credentials },
+    parts: { ...partsOf(mesh, answer.data), credentials },
     as_of: new Date(asOf).toISOString(),
   };
   mesh.out.data(value, () => render(value, asOf));
@@ -159,14 +159,15 @@ async function credentialsPart(mesh: MeshContext, nowMs: number): Promise<PartRe
 
 const PARTS = ['fan_out', 'reader', 'registry', 'schedule_writer', 'observer'] as const;
 
-function partsOf(data: StatusData | undefined): Record<string, unknown> {
+function partsOf(mesh: MeshContext, data: StatusData | undefined): Record<string, unknown> {
+  const why = mesh.record.mode === 'open' ? 'open mode' : 'the daemon did not answer';
   return Object.fromEntries(
     PARTS.map((name) => {
       const part: StatusPart | undefined = data?.parts[name];
       return [
         name,
         part === undefined
-          ? { state: 'unknown', since: null, reason: 'the daemon did not answer' }
+          ? { state: 'unknown', since: null, reason: why }
           : {
               state: part.state,
               since: new Date(part.since).toISOString(),

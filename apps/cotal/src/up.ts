@@ -86,11 +86,7 @@ async function upOpen(ctx: Context, wanted: MeshRecord): Promise<void> {
   );
 }
 
-async function upAuthenticated(
-  ctx: Context,
-  wanted: MeshRecord,
-  flags: UpFlags,
-): Promise<boolean> {
+async function upAuthenticated(ctx: Context, wanted: MeshRecord, flags: UpFlags): Promise<boolean> {
   const trust = await new TrustStore(ctx.root).create(ctx.space);
   const broker = await ensureBroker(ctx, wanted, trust);
   const mesh = openMeshContext(ctx);

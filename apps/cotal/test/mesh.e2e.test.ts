@@ -226,6 +226,11 @@ describe('a mesh, by its command line', () => {
       [['channel', 'set', 'team', '--class', 'sometimes'], 2, /durable/],
       [['post', 'other', 'x', '--as', 'bob'], 7, /permission/i],
       [['up', '--port', '1'], 9, /contradicts/],
+      [['pending', 'nobody'], 2, /agent-unknown/],
+      [['agent', 'add', 'c', '--read', 'te am'], 2, /repair/],
+      [['post', 'other', 'x', '--as', 'bob'], 7, /--write/],
+      [['nonsense'], 2, /\[usage\]/],
+      [['up', '--space', 'tls', '--tls-cert', 'nope', '--tls-key', 'nope'], 9, /no such file/],
       [['status', '--space', 'Main'], 2, /cotal up --space Main/],
     ];
     for (const [args, code, text] of cases) {

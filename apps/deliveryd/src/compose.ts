@@ -331,8 +331,7 @@ class DeliveryEngine implements Engine {
           },
           e.phase,
         );
-      else
-        log.warn({ event: `fan-out.${e.kind}`, component: 'fan-out', ...e, ...more }, e.kind);
+      else log.warn({ event: `fan-out.${e.kind}`, component: 'fan-out', ...e, ...more }, e.kind);
     }
   }
 

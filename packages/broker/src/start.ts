@@ -143,6 +143,7 @@ async function launch(o: StartOptions): Promise<RunningBroker> {
     child.kill('SIGKILL');
     await failed;
     await rm(o.recordFile, { force: true });
+    await rm(portsDir, { recursive: true, force: true });
     throw e;
   }
 }

@@ -40,6 +40,7 @@ export {
 } from './grants.ts';
 export {
   COTAL_FOLDER,
+  checkedMeshRecord,
   LEASE_TTL_MS_DEFAULT,
   LEASE_TTL_MS_MIN,
   listMeshSpaces,
@@ -49,7 +50,6 @@ export {
   type SpacePaths,
   type StandingCredential,
   spacePaths,
-  checkedMeshRecord,
   writeMeshRecord,
 } from './layout.ts';
 export {
