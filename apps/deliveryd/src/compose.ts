@@ -17,30 +17,26 @@ import {
   refused,
   type SpaceNames,
 } from '@plane3/protocol';
-import {
-  copyTtlMs,
-  type EntryFacts,
-  Reader,
-  type GenerationState as ReadState,
-} from '@plane3/reader';
+import { copyTtlMs, type EntryFacts, Reader } from '@plane3/reader';
 import {
   NatsAttachments,
   NatsConfirmations,
   NatsEntryStore,
   NatsHandOver,
 } from '@plane3/reader/nats';
-import { type GenerationState, Registry, type RightAnswer } from '@plane3/registry';
+import { Registry, type RightAnswer } from '@plane3/registry';
 import { NatsFrontier, NatsMembershipStore } from '@plane3/registry/nats';
 import { ChannelDirectory } from './channels.ts';
 import type { Connections } from './connections.ts';
-import { flatCounters } from './counters.ts';
 import { deliveryHandlers } from './handlers.ts';
 import { clock, timers } from './host.ts';
 import type { Logger } from './log.ts';
+import { membershipState } from './membership-state.ts';
 import type { Mesh } from './mesh.ts';
 import { RightsDirectory } from './rights.ts';
 import { RightsSettler } from './rights-settler.ts';
 import type { Settings } from './settings.ts';
+import { overallState, statusParts } from './status-parts.ts';
 import { SteadyNoise } from './steady-noise.ts';
 
 /**
@@ -433,77 +429,17 @@ class DeliveryEngine implements Engine {
   }
 
   #state(): { readonly state: string; readonly reason?: string } {
-    if (!this.#p.lease.status().ready) return { state: 'starting' };
-    const bad = Object.entries(this.#parts()).filter(
-      ([name, part]) => name !== 'schedule_writer' && part.state !== 'serving',
-    );
-    if (bad.length === 0) return { state: 'serving' };
-    return { state: 'degraded', reason: bad.map(([n, part]) => `${n} ${part.state}`).join(', ') };
+    return overallState(this.#p.lease.status().ready, this.#parts());
   }
 
   #parts(): StatusData['parts'] {
-    const fanOut = this.#fanOut.status();
-    const registry = this.#registry.status();
-    const reader = this.#reader.status();
-    const since = this.#sinceMs;
-    return {
-      fan_out: {
-        state: fanOut.phase === 'running' && !fanOut.waitsForDirectory ? 'serving' : 'degraded',
-        since: fanOut.since,
-        ...(fanOut.reason === undefined ? {} : { reason: fanOut.reason.detail }),
-        counters: flatCounters({
-          ...fanOut.counters,
-          cursor_lag: fanOut.cursorLag,
-          copies_open: fanOut.copiesOpen,
-        }),
-      },
-      reader: {
-        state: reader.phase === 'serving' && !reader.handOverMissing ? 'serving' : 'degraded',
-        since,
-        ...(reader.handOverMissing
-          ? { reason: 'the hand-over stream is missing: entries wait in the store' }
-          : {}),
-        counters: flatCounters(reader.counters),
-      },
-      registry: {
-        state: registry.state === 'serving' ? 'serving' : 'degraded',
-        since,
-        counters: flatCounters({ ...registry.counters, rows: registry.rows }),
-      },
-      schedule_writer: this.#p.schedules(),
-      observer: {
-        state: 'serving',
-        since,
-        facts: {
-          eviction:
-            this.#p.observer.evictor === 'present'
-              ? 'provisioned'
-              : 'deny-new only, eviction not provisioned',
-        },
-      },
-    };
-  }
-}
-
-/** The registry's answer in the reader's words; what nobody can say stays unsaid. */
-function membershipState(g: GenerationState): ReadState {
-  switch (g.state) {
-    case 'active':
-      return { kind: 'open', ...g.interval };
-    case 'joining':
-      return { kind: 'joining', ...g.interval };
-    case 'leaving':
-      return { kind: 'closed', ...g.interval, leaveCursor: g.interval.leaveCursor ?? 0 };
-    case 'closed':
-      return {
-        kind: 'closed',
-        incarnation: g.interval?.incarnation ?? '',
-        joinCursor: g.interval?.joinCursor ?? 0,
-        leaveCursor: g.interval?.leaveCursor ?? 0,
-      };
-    case 'absent':
-      return { kind: 'none' };
-    case 'cannot-tell':
-      return { kind: 'unknown' };
+    return statusParts({
+      fanOut: this.#fanOut.status(),
+      reader: this.#reader.status(),
+      registry: this.#registry.status(),
+      schedules: this.#p.schedules(),
+      evictor: this.#p.observer.evictor,
+      sinceMs: this.#sinceMs,
+    });
   }
 }
