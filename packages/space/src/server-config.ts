@@ -40,6 +40,8 @@ export async function serverConfig(
     `max_control_line: ${CONTROL_LINE_BYTES_MAX}`,
     `max_payload: ${settings.payloadBytesMax ?? PAYLOAD_BYTES_MAX_DEFAULT}`,
     'jetstream {',
+    // Or an acknowledgement, aimed at the API by the reply of a post, would be taken for a purge.
+    '  strict: true',
     `  store_dir: ${quoted(paths.jetStreamFolder)}`,
     ...(settings.sync === 'always' ? ['  sync_interval: always'] : []),
     '}',

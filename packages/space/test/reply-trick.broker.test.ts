@@ -107,6 +107,33 @@ test('no publish or API call of an agent, with any private subject as its reply,
   expect(await vault()).toEqual(before);
 });
 
+test('no acknowledgement of a post purges a stream, deletes or changes one in the account of the agents', async () => {
+  const space = new JetStreamApi(await broker.links.get('operator'));
+  const { streams, prefix } = broker.names;
+  const look = async () => {
+    const o = await space.streamInfo(streams.chat);
+    if (o.kind !== 'done') throw new Error(JSON.stringify(o));
+    return { config: o.value.config, first: o.value.state.first_seq, held: o.value.state.messages };
+  };
+  const post = (reply?: string) =>
+    alice.link.publish(
+      `${prefix}.chat.local.alice.team`,
+      new TextEncoder().encode('{}'),
+      reply === undefined ? {} : { reply },
+    );
+  post();
+  await alice.link.flush();
+  const before = await look();
+  // The acknowledgement names a sequence, and so do these calls: `{"stream":"CHAT_…","seq":7}`.
+  const calls = ['PURGE', 'MSG.DELETE', 'DELETE', 'UPDATE'].map(
+    (verb) => `$JS.API.STREAM.${verb}.${streams.chat}`,
+  );
+  for (const call of calls) post(call);
+  await alice.link.flush();
+  await expect.poll(async () => (await look()).held).toBe(before.held + calls.length);
+  expect(await look()).toMatchObject({ config: before.config, first: before.first });
+});
+
 test('a consumer that delivers to a private subject changes nothing in the vault', async () => {
   const before = await vault();
   const { streams, prefix } = broker.names;

@@ -23,6 +23,11 @@ test('an authenticated broker has the operator, a full resolver and every accoun
   expect(text).not.toContain('sync_interval');
 });
 
+test('the broker is told to take no call with fields that it does not know', async () => {
+  const text = await serverConfig(spacePaths(root, 'main'), trust, { port: 4222 });
+  expect(text).toMatch(/^ {2}strict: true$/m);
+});
+
 test('an open broker names no operator', async () => {
   const text = await serverConfig(spacePaths(root, 'main'), undefined, { port: 4222 });
   expect(text).not.toContain('operator');
