@@ -2,6 +2,7 @@ import { type Item, Member, type Notice, type Received } from '@plane3/member';
 import { ERRORS, isChannel, Plane3Error } from '@plane3/protocol';
 import { newUid } from '@plane3/space';
 import { agentFile, type Identity, identityOf, type MeshContext } from './context.ts';
+import { printable } from './output.ts';
 import { proved } from './up.ts';
 
 async function identity(
@@ -200,7 +201,7 @@ function show(mesh: MeshContext, item: Item): void {
   };
   mesh.out.line(
     value,
-    () => `${channel} ${seq ?? '-'}  ${from}: ${text}${redelivered ? '  (again)' : ''}`,
+    () => `${channel} ${seq ?? '-'}  ${from}: ${printable(text)}${redelivered ? '  (again)' : ''}`,
   );
 }
 

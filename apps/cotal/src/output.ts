@@ -88,3 +88,7 @@ export function ago(ms: number): string {
   const m = Math.round(s / 60);
   return m < 120 ? `${m} min` : `${Math.round(m / 60)} h`;
 }
+
+/** What others wrote, for a terminal: control characters cannot move the cursor or change colours. */
+export const printable = (text: string): string =>
+  text.replace(/(?![\t\n])\p{Cc}/gu, (c) => `\\x${c.charCodeAt(0).toString(16).padStart(2, '0')}`);

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { identify, type ProcessIdentity } from '@plane3/broker';
 
@@ -23,12 +23,18 @@ export async function sleeper(): Promise<{
   return { child, identity, end };
 }
 
+/** A zombie that its parent has not asked for yet is dead; without /proc only the pid tells. */
 export const isAlive = (pid: number): boolean => {
   try {
     process.kill(pid, 0);
-    return true;
   } catch {
     return false;
+  }
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return !/^ [ZX]/.test(stat.slice(stat.lastIndexOf(')') + 1));
+  } catch {
+    return process.platform !== 'linux';
   }
 };
 
