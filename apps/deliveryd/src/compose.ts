@@ -50,6 +50,8 @@ export interface EngineParts {
   readonly connections: Connections;
   readonly mesh: Mesh;
   readonly lease: LeaseRuntime;
+  /** Principal that the lease row names. */
+  readonly holder: string;
   readonly incarnation: string;
   /** Advances with every term; part of every reply's subject. */
   readonly epoch: string;
@@ -66,8 +68,6 @@ export interface Engine {
   /** Orderly: what is unconfirmed is taken back first. */
   stop(): Promise<void>;
 }
-
-const HOLDER = 'local.delivery';
 
 /** Throws the reason when it cannot serve; what it had started is stopped then. */
 export async function startEngine(p: EngineParts): Promise<Engine> {
@@ -414,7 +414,7 @@ class DeliveryEngine implements Engine {
         rights: this.#rights,
         channels: this.#channels,
         lease,
-        holder: HOLDER,
+        holder: this.#p.holder,
         incarnation,
         sinceMs: this.#sinceMs,
         frontier: async () => {

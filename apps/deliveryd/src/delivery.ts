@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import {
   type Acquired,
   type LeaseNotice,
@@ -15,6 +14,7 @@ import {
   type SpaceNames,
   spaceNames,
 } from '@plane3/protocol';
+import { newUid } from '@plane3/space';
 import { admit } from './admission.ts';
 import { type Engine, startEngine } from './compose.ts';
 import { type Connections, openConnections } from './connections.ts';
@@ -48,13 +48,6 @@ export interface Delivery {
 const HOLDER = 'local.delivery';
 const BROKER_LOOK_MS = 500;
 
-const newIncarnation = (): string => {
-  let text = '';
-  for (const byte of randomBytes(40))
-    if (byte < 252 && text.length < 26) text += 'abcdefghijklmnopqrstuvwxyz0123456789'[byte % 36];
-  return text.padEnd(26, 'a');
-};
-
 /**
  * Starts a daemon inside this process. Order: transport and credentials, streams read back,
  * observer admission, lease, fence, engine, ready. Throws the reason of a refusal; nothing of it
@@ -85,7 +78,7 @@ interface DaemonParts extends DeliveryOptions {
 }
 
 class Daemon implements Delivery {
-  readonly incarnation = newIncarnation();
+  readonly incarnation = newUid();
   readonly ended: Promise<Plane3Error>;
   readonly #p: DaemonParts;
   readonly #display: LeaseDisplay;
@@ -192,6 +185,7 @@ class Daemon implements Delivery {
       connections,
       mesh,
       lease: this.#lease,
+      holder: HOLDER,
       incarnation: this.incarnation,
       epoch: String(fence.leaseRevision),
       fence: { inbox: fence.inbox, dlv: fence.dlv },

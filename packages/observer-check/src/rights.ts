@@ -1,33 +1,9 @@
+import { patternContains, patternsOverlap } from '@plane3/protocol';
 import type { CredentialClaims, Rights } from './model.ts';
 
-/** Whether a pattern covers a concrete subject or a narrower pattern, as the broker matches. */
-function covers(pattern: string, subject: string): boolean {
-  const want = pattern.split('.');
-  const have = subject.split('.');
-  for (let i = 0; i < want.length; i++) {
-    if (want[i] === '>') return have.length > i;
-    if (have[i] === undefined || have[i] === '>') return false;
-    if (want[i] !== '*' && want[i] !== have[i]) return false;
-  }
-  return want.length === have.length;
-}
-
-/** Whether two patterns have a subject in common. */
-function overlaps(a: string, b: string): boolean {
-  const left = a.split('.');
-  const right = b.split('.');
-  for (let i = 0; ; i++) {
-    const l = left[i];
-    const r = right[i];
-    if (l === undefined || r === undefined) return l === r;
-    if (l === '>' || r === '>') return true;
-    if (l !== '*' && r !== '*' && l !== r) return false;
-  }
-}
-
 export const allows = (r: Rights, subject: string): boolean =>
-  (r.allow.length === 0 || r.allow.some((p) => covers(p, subject))) &&
-  !r.deny.some((p) => overlaps(p, subject));
+  (r.allow.length === 0 || r.allow.some((p) => patternContains(p, subject))) &&
+  !r.deny.some((p) => patternsOverlap(p, subject));
 
 /** What the listing of one account's connections is asked on (wire contract section 7). */
 export const listingSubject = (account: string): string => `$SYS.REQ.ACCOUNT.${account}.CONNZ`;
@@ -47,7 +23,7 @@ export function listingOf(claims: CredentialClaims): Listing {
   const any = listingSubject('*');
   const accounts = new Set<string>();
   for (const pattern of allow) {
-    if (!overlaps(pattern, any)) continue;
+    if (!patternsOverlap(pattern, any)) continue;
     const account = pattern.split('.')[3] ?? '';
     if (pattern !== listingSubject(account) || account === '*')
       return { kind: 'unscoped', pattern };

@@ -1,3 +1,5 @@
+import { patternContains } from './patterns.ts';
+
 /**
  * Channel names and the patterns that rights rows hold (wire contract section 2).
  * A channel is dotted segments of `[A-Za-z0-9_-]+`, at most 4096 characters. In a pattern `*`
@@ -19,16 +21,8 @@ export function isChannelPattern(text: string): boolean {
 }
 
 /** Whether `pattern` covers the concrete `channel`; anything malformed covers nothing. */
-export function covers(pattern: string, channel: string): boolean {
-  if (!isChannelPattern(pattern) || !isChannel(channel)) return false;
-  const want = pattern.split('.');
-  const have = channel.split('.');
-  for (let i = 0; i < want.length; i++) {
-    if (want[i] === '>') return have.length > i;
-    if (i >= have.length || (want[i] !== '*' && want[i] !== have[i])) return false;
-  }
-  return want.length === have.length;
-}
+export const covers = (pattern: string, channel: string): boolean =>
+  isChannelPattern(pattern) && isChannel(channel) && patternContains(pattern, channel);
 
 export const anyCovers = (patterns: readonly string[], channel: string): boolean =>
   patterns.some((p) => covers(p, channel));

@@ -80,6 +80,7 @@ export {
   type Unknown,
   unknown,
 } from './outcome.ts';
+export { patternContains, patternsOverlap } from './patterns.ts';
 export {
   CHANNEL_DEFAULTS_KEY,
   type ChannelConfig,

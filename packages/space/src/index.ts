@@ -20,8 +20,6 @@ export {
 export {
   CHANNEL_PATTERNS_MAX,
   enforceable,
-  patternContains,
-  patternsOverlap,
 } from './grants/patterns.ts';
 export {
   AGENT_LIFETIME_MS,

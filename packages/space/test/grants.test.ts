@@ -1,4 +1,4 @@
-import { spaceNames } from '@plane3/protocol';
+import { patternContains, patternsOverlap, spaceNames } from '@plane3/protocol';
 import {
   enforceable,
   type GrantLine,
@@ -6,8 +6,6 @@ import {
   newUid,
   PROFILE_NAMES,
   PROFILES,
-  patternContains,
-  patternsOverlap,
   permissionLists,
   renderGrants,
 } from '@plane3/space';

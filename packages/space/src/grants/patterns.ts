@@ -1,4 +1,4 @@
-import { isChannelPattern, Plane3Error } from '@plane3/protocol';
+import { isChannelPattern, Plane3Error, patternContains, patternsOverlap } from '@plane3/protocol';
 
 /**
  * What the broker makes of a channel pattern. It compares the subject of a subscription, or of a
@@ -13,31 +13,6 @@ export const endsInStar = (pattern: string): boolean => pattern === '*' || patte
  * be narrowed again. A consumer's filter cannot: no history for a pattern that ends in `*`.
  */
 export const historyGrantable = (pattern: string): boolean => !endsInStar(pattern);
-
-/** Whether some channel is covered by both patterns. */
-export function patternsOverlap(a: string, b: string): boolean {
-  const left = a.split('.');
-  const right = b.split('.');
-  for (let i = 0; ; i++) {
-    const l = left[i];
-    const r = right[i];
-    if (l === undefined || r === undefined) return l === r;
-    if (l === '>' || r === '>') return true;
-    if (l !== '*' && r !== '*' && l !== r) return false;
-  }
-}
-
-/** Whether every channel of `inner` is covered by `outer`. */
-export function patternContains(outer: string, inner: string): boolean {
-  const o = outer.split('.');
-  const n = inner.split('.');
-  for (let i = 0; i < o.length; i++) {
-    if (o[i] === '>') return n.length > i;
-    if (n[i] === undefined || n[i] === '>') return false;
-    if (o[i] !== '*' && o[i] !== n[i]) return false;
-  }
-  return o.length === n.length;
-}
 
 export const CHANNEL_PATTERNS_MAX = 500;
 
